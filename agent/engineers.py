@@ -1,0 +1,193 @@
+"""Environment engineers by name: who decides, between two stages, how the generator's config changes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from envwright.agent.baselines import FixedEngineer, LearnabilityEngineer, RandomEngineer
+from envwright.agent.context import Bookkeeping, Briefing, build_context
+from envwright.agent.limits import Limits
+from envwright.agent.loop import run_session
+from envwright.agent.messages import Message
+from envwright.agent.models import ChatModel
+from envwright.agent.openai_model import OpenAIModel
+from envwright.agent.redesign import Redesign
+from envwright.agent.replay import ReplayModel, find_transcript
+from envwright.agent.rule import RuleModel
+from envwright.agent.transcript import SessionHeader, Transcript, config_hash
+from envwright.env.errors import UserError
+from envwright.tools.evidence import Evidence
+from envwright.tools.registry import Toolbox
+
+__all__ = ["ENGINEERS", "Engineer", "ModelEngineer", "ReplayEngineer", "make_engineer"]
+
+RESULT_TOKENS = 6_000
+"""Tokens that one tool result may take in the context of a language model."""
+
+
+class Engineer(Protocol):
+    """Decides on the next config."""
+
+    @property
+    def name(self) -> str:
+        """Name for records; holds no secret."""
+
+    def check(self) -> None:
+        """Find out, before a run begins, whether the engineer can work.
+
+        Raises:
+            UserError: it cannot; one line with the next step.
+        """
+
+    def design(self, evidence: Evidence, transcript: Path | None = None, *, bookkeeping: Bookkeeping | None = None) -> Redesign:
+        """Decide on the next config.
+
+        Args:
+            evidence: what may be looked at; its config is the one that changes.
+            transcript: file to write the session to, line by line.
+            bookkeeping: where the run stands; default: the evidence's latest stage.
+        """
+
+
+class ModelEngineer:
+    """A chat model at work with the tools.
+
+    Args:
+        model: who is asked.
+        limits: bounds on a session.
+        token_budget: tokens that one tool result may take; None for no bound.
+        context: makes the first messages.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel,
+        limits: Limits | None = None,
+        *,
+        token_budget: int | None = None,
+        context: Callable[[Briefing], Sequence[Message]] = build_context,
+    ) -> None:
+        self.model = model
+        self.limits = limits or Limits()
+        self.token_budget = token_budget
+        self.context = context
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self.model.name
+
+    def check(self) -> None:
+        """Ask a remote model whether it is there; see `Engineer.check`."""
+        if isinstance(self.model, OpenAIModel):
+            self.model.check()
+
+    def design(self, evidence: Evidence, transcript: Path | None = None, *, bookkeeping: Bookkeeping | None = None) -> Redesign:
+        """Run one session; see `Engineer.design`."""
+        books = bookkeeping or Bookkeeping(stage=evidence.latest_stage)
+        result = run_session(
+            self.model,
+            Toolbox(evidence),
+            self.context(Briefing(evidence, books, self.limits)),
+            header=SessionHeader(
+                model=self.name, seed=evidence.seed, stage=evidence.latest_stage, config_hash=config_hash(evidence.config)
+            ),
+            limits=self.limits,
+            transcript=Transcript(transcript),
+            token_budget=self.token_budget,
+        )
+        return Redesign.of(evidence.config, result.accepted, result.stop_reason, result.note, result.usage)
+
+
+class ReplayEngineer:
+    """Plays a transcript again and insists on the same patch.
+
+    Args:
+        path: a transcript, or a run folder, of which each stage's transcript is played.
+        limits: bounds on a session.
+    """
+
+    def __init__(self, path: Path, limits: Limits | None = None) -> None:
+        self.path = path
+        self.limits = limits or Limits()
+
+    @property
+    def name(self) -> str:
+        """`replay:FILE`."""
+        return f"replay:{self.path}"
+
+    def check(self) -> None:
+        """Read a transcript given as a file; a run folder is read stage by stage."""
+        if not self.path.is_dir():
+            find_transcript(self.path, 0)
+
+    def design(self, evidence: Evidence, transcript: Path | None = None, *, bookkeeping: Bookkeeping | None = None) -> Redesign:
+        """Replay.
+
+        Raises:
+            UserError: no transcript, one that was cut off, or one that leads to another patch here.
+        """
+        model = ReplayModel(find_transcript(self.path, evidence.latest_stage))
+        redesign = ModelEngineer(model, self.limits).design(evidence, transcript, bookkeeping=bookkeeping)
+        model.check(redesign.patch)
+        return redesign
+
+
+ENGINEERS = ("rule", "fixed", "random", "learnability", "replay:TRANSCRIPT", "openai:MODEL")
+"""What `make_engineer` takes."""
+
+_LATER = ("policy", "local", "vllm")
+_WITH_ARGUMENT = ("replay", "openai")
+
+
+def make_engineer(
+    spec: str,
+    *,
+    limits: Limits | None = None,
+    base_url: str | None = None,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    timeout: float = 120.0,
+    max_retries: int = 3,
+) -> Engineer:
+    """Return the engineer that a spec names.
+
+    Args:
+        spec: one of `ENGINEERS`.
+        limits: bounds on a session; for engineers that have sessions.
+        base_url: the server of `openai:MODEL`; default `OPENAI_BASE_URL`.
+        temperature: passed to `openai:MODEL` when given.
+        max_tokens: bound on one reply of `openai:MODEL`.
+        timeout: seconds per try of `openai:MODEL`.
+        max_retries: tries after the first one of `openai:MODEL`.
+
+    Raises:
+        UserError: no such engineer, or it cannot be made; one line with the next step.
+    """
+    kind, colon, argument = spec.partition(":")
+    if kind in _LATER and (colon != "") == (kind != "policy"):
+        raise UserError(f"engineer {spec!r} comes with a later release; this one has {', '.join(ENGINEERS)}")
+    if kind in _WITH_ARGUMENT and not argument:
+        raise UserError(f"engineer {spec!r} needs a name after the colon: {next(known for known in ENGINEERS if known.startswith(kind))}")
+    if kind == "replay":
+        return ReplayEngineer(Path(argument), limits)
+    if kind == "openai":
+        model = OpenAIModel(
+            argument, base_url=base_url, temperature=temperature, max_tokens=max_tokens, timeout=timeout, max_retries=max_retries
+        )
+        return ModelEngineer(model, limits, token_budget=RESULT_TOKENS)
+    plain: dict[str, Callable[[], Engineer]] = {
+        "rule": lambda: ModelEngineer(RuleModel(), limits),
+        "fixed": FixedEngineer,
+        "random": RandomEngineer,
+        "learnability": LearnabilityEngineer,
+    }
+    if spec in plain:
+        return plain[spec]()
+    names = [known.partition(":")[0] for known in ENGINEERS]
+    close = difflib.get_close_matches(kind.lower(), names, n=1, cutoff=0.5)
+    meant = f", did you mean {ENGINEERS[names.index(close[0])]!r}?" if close else ""
+    raise UserError(f"no engineer {spec!r}{meant or ';'} the engineers are {', '.join(ENGINEERS)}")

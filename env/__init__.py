@@ -1,0 +1,1 @@
+"""MAPF-FrozenLake: boards, rules, exact solver, generator, notations, grading, configs and patches. No torch, no LLM."""

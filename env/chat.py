@@ -1,0 +1,79 @@
+"""Prompt and answer for language models: the rules in words, the board as text, a JSON plan as the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from envwright.env.drawing import draw_board
+from envwright.env.errors import UserError
+from envwright.env.jsonio import first_json_value
+from envwright.env.rules import MOVE_NAMES, MOVES, BoardLike
+
+__all__ = ["chat_prompt", "read_chat_answer", "strip_thinking"]
+
+_LETTER_OF_NAME = {name: letter for letter, name in MOVE_NAMES.items()}
+
+
+def chat_prompt(board: BoardLike) -> list[dict[str, str]]:
+    """Return the conversation that asks for a plan, in OpenAI's message shape."""
+    moves = ", ".join(f"{letter} = {MOVE_NAMES[letter]} {_change(letter)}" for letter in MOVES)
+    rules = (
+        "You plan paths for several agents on a frozen lake. Cells are (row, col) from the top left. "
+        f"At every timestep all agents act at once. Actions: {moves}. "
+        "No agent may leave the board or enter a hole (#). No two agents may be in one cell after a timestep, and no two may exchange cells in one "
+        "timestep. An agent may enter a cell that another one leaves in the same timestep. Agents stay on the board at their goals and still block "
+        "them; an agent whose list has ended stays where it is. Reach every goal with the smallest sum of arrival times."
+    )
+    agents = "\n".join(
+        f"agent {index}: start ({s[0]}, {s[1]}), goal ({g[0]}, {g[1]})" for index, (s, g) in enumerate(zip(board.starts, board.goals, strict=True))
+    )
+    example = ", ".join(f'"{letters}"' for letters in _example(len(board.starts)))
+    task = (
+        f"Board {board.size}x{board.size}:\n{draw_board(board)}\n{agents}\n"
+        f'Answer with one JSON object that holds one string of actions per agent, in order, like {{"plan": [{example}]}}.'
+    )
+    return [{"role": "system", "content": rules}, {"role": "user", "content": task}]
+
+
+def _change(letter: str) -> str:
+    row, col = MOVES[letter]
+    return "(stay)" if (row, col) == (0, 0) else f"(row {row:+d})" if row else f"(col {col:+d})"
+
+
+def _example(num_agents: int) -> list[str]:
+    return ["RRD" if agent % 2 == 0 else "WDL" for agent in range(num_agents)]
+
+
+def strip_thinking(text: str) -> str | None:
+    """Return what follows the last `</think>`, the text itself when there is no thinking, None when thinking never ends."""
+    if "</think>" in text:
+        return text.rpartition("</think>")[2]
+    return None if "<think>" in text else text
+
+
+def read_chat_answer(text: str, num_agents: int) -> list[list[str]] | None:
+    """Return each agent's actions as letters (an unknown one is kept as written), or None when no plan can be read.
+
+    Read are `{"plan": [...]}` and a bare list; an agent's actions are a string of letters or a list of letters or names.
+    """
+    try:
+        value = first_json_value(text)
+    except UserError:
+        return None
+    plan = value.get("plan") if isinstance(value, dict) else value
+    if not isinstance(plan, list) or len(plan) != num_agents:
+        return None
+    actions = [_agent_actions(entry) for entry in plan]
+    return None if any(entry is None for entry in actions) else [entry for entry in actions if entry is not None]
+
+
+def _agent_actions(entry: Any) -> list[str] | None:
+    words: Sequence[Any]
+    if isinstance(entry, str):
+        words = list(entry.replace(" ", ""))
+    elif isinstance(entry, list) and all(isinstance(word, str) for word in entry):
+        words = entry
+    else:
+        return None
+    return [_LETTER_OF_NAME.get(word.strip().lower(), word.strip().upper()) for word in words]

@@ -1,0 +1,89 @@
+"""From a completion to its outcome: read the answer in either notation, simulate it, compare with the optimum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envwright.env.cells import END, is_cell_answer, read_cell_answer
+from envwright.env.chat import read_chat_answer, strip_thinking
+from envwright.env.instance import Instance
+from envwright.env.rules import BoardLike, Outcome, Simulation, paths_from_moves, simulate
+
+__all__ = ["Grade", "grade_completion", "read_answer", "solution_answer"]
+
+Cell = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """The verdict on one completion."""
+
+    outcome: Outcome
+    failure_step: int | None = None
+    """Timestep of the first violation, counted from 1."""
+    failure_agents: tuple[int, ...] = ()
+    """Agents at fault."""
+    cost: int | None = None
+    """Sum of costs of a valid plan."""
+    makespan: int | None = None
+    """Makespan of a valid plan."""
+
+
+def read_answer(board: BoardLike, completion: str) -> list[list[Cell | None]] | Outcome:
+    """Return each agent's path, or `parse_error` or `truncated`.
+
+    A completion made of cells alone is read in the cell notation, where a missing `end` means truncated. Anything else
+    is read as a chat answer after its `</think>`; thinking or JSON that never closes means truncated.
+    """
+    num_agents = len(board.starts)
+    if is_cell_answer(completion):
+        if END not in completion.split():
+            return Outcome.TRUNCATED
+        paths = read_cell_answer(completion, num_agents)
+        return Outcome.PARSE_ERROR if paths is None else paths
+    answer = strip_thinking(completion)
+    if answer is None:
+        return Outcome.TRUNCATED
+    plan = read_chat_answer(answer, num_agents)
+    if plan is not None:
+        return paths_from_moves(board.starts, plan)
+    return Outcome.TRUNCATED if _unclosed(answer) else Outcome.PARSE_ERROR
+
+
+def _unclosed(text: str) -> bool:
+    """True when a JSON object was begun and the text ends inside it."""
+    begin = text.find("{")
+    if begin < 0:
+        return False
+    depth, quoted, escaped = 0, False, False
+    for char in text[begin:]:
+        if quoted:
+            escaped, quoted = (not escaped and char == "\\"), not (char == '"' and not escaped)
+        elif char == '"':
+            quoted = True
+        elif char in "{[":
+            depth += 1
+        elif char in "}]":
+            depth -= 1
+            if depth <= 0:
+                return False
+    return True
+
+
+def judge(instance: Instance, simulation: Simulation) -> Grade:
+    """Return the verdict on a simulated plan."""
+    if simulation.violation is not None:
+        return Grade(simulation.violation, simulation.step, simulation.agents)
+    optimal = simulation.sum_of_costs == instance.optimal_cost
+    return Grade(Outcome.OPTIMAL if optimal else Outcome.SUBOPTIMAL, cost=simulation.sum_of_costs, makespan=simulation.makespan)
+
+
+def grade_completion(instance: Instance, completion: str) -> Grade:
+    """Grade one completion against its instance."""
+    paths = read_answer(instance, completion)
+    return Grade(paths) if isinstance(paths, Outcome) else judge(instance, simulate(instance, paths))
+
+
+def solution_answer(plan: tuple[str, ...]) -> str:
+    """Return a plan of action letters as the chat answer that states it."""
+    return '{"plan": [' + ", ".join(f'"{letters}"' for letters in plan) + "]}"

@@ -1,0 +1,173 @@
+"""Strict JSON in, deterministic JSON out, and files that are whole or absent.
+
+Every JSON text that enters envwright, from a file, a person or a model, passes through here: repeated keys, NaN and
+Infinity (also as `1e999`) are refused, and a text may be asked for its first whole value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from envwright.env.errors import UserError
+
+__all__ = ["dump_json", "first_json_value", "parse_json", "read_json", "read_json_lines", "read_text", "write_atomic", "write_json", "write_json_lines"]
+
+
+class _RefusedJson(ValueError):
+    """JSON that the standard parser would take and envwright does not."""
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _RefusedJson(f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise _RefusedJson(f"the number {text[:20]} is too large")
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > 400:
+        raise _RefusedJson(f"an integer of {len(text)} digits is too large")
+    return int(text)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise _RefusedJson(f"the key {key!r} is repeated")
+        result[key] = value
+    return result
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole)
+
+
+def parse_json(text: str, where: str = "JSON") -> Any:
+    """Parse one JSON document.
+
+    Raises:
+        UserError: not JSON, a repeated key, NaN or Infinity, a number beyond a double's range, nested too deeply.
+    """
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{where}: not valid JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
+    except _RefusedJson as error:
+        raise UserError(f"{where}: {error}") from None
+    except RecursionError:
+        raise UserError(f"{where}: nested too deeply") from None
+
+
+def first_json_value(text: str, openers: str = "{[") -> Any | None:
+    """Return the first whole JSON object or array in a text with prose around it, or None when there is none.
+
+    A value that starts but never closes counts as absent; see `envwright.env.answers` for telling truncation apart.
+
+    Raises:
+        UserError: the first value that parses has a repeated key, NaN or Infinity.
+    """
+    for start, char in enumerate(text):
+        if char not in openers:
+            continue
+        try:
+            return _DECODER.raw_decode(text, start)[0]
+        except json.JSONDecodeError:
+            continue
+        except _RefusedJson as error:
+            raise UserError(str(error)) from None
+        except RecursionError:
+            raise UserError("nested too deeply") from None
+    return None
+
+
+def dump_json(value: Any, indent: int | None = None) -> str:
+    """Serialise with a fixed layout; NaN and Infinity raise ValueError, so they can never be written."""
+    separators = (",", ":") if indent is None else (",", ": ")
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+
+
+def read_text(path: Path) -> str:
+    """Read a UTF-8 file.
+
+    Raises:
+        UserError: the file is missing, a folder, not readable, or not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: is a folder, expected a file") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def read_json(path: Path) -> Any:
+    """Read one JSON document from a file; raises `UserError` as `parse_json` and `read_text` do."""
+    return parse_json(read_text(path), str(path))
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield `(place, value)` for every non-empty line, where `place` is "FILE line N" for error messages."""
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if line.strip():
+            place = f"{path} line {number}"
+            yield place, parse_json(line, place)
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a UTF-8 file under a temporary name, sync it and rename it: readers see the old file or the new one.
+
+    Raises:
+        UserError: the folder cannot be written to (missing, read-only, disk full).
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        sync_folder(path.parent)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable (a no-op where folders cannot be opened)."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write one indented JSON document atomically."""
+    write_atomic(path, dump_json(value, indent=2) + "\n")
+
+
+def write_json_lines(path: Path, values: Iterable[Any]) -> None:
+    """Write JSON Lines atomically."""
+    write_atomic(path, "".join(dump_json(value) + "\n" for value in values))

@@ -1,0 +1,206 @@
+"""Conflict-based search on bit-set MDDs: the solver's work horse.
+
+Conflict-based search (Sharon et al., AIJ 2015) with
+
+* prioritised conflicts and bypassing (Boyarski et al., "ICBS", IJCAI 2015; "Don't split, try to work it out",
+  ICAPS 2015), and conflict-avoiding choice of paths;
+* target splitting (Li et al., "Pairwise symmetry reasoning for multi-agent path finding search", AIJ 2021);
+* the pairwise WDG heuristic (Li et al., IJCAI 2019), computed when a node is popped, a few units at a time.
+
+It does not end on some unsolvable boards, hence the node limit: `plan_search` turns to other searches then.
+"""
+
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import combinations
+
+from envwright.env.solver.bitboard import BitBoard
+from envwright.env.solver.budget import Budget, Outcome
+from envwright.env.solver.conflicts import Conflict, ConflictKind, choose_conflict, conflicts_between
+from envwright.env.solver.mdd import NEVER, ConstrainedAgent, Mdd
+from envwright.env.solver.pairs import WEIGHT_LIMIT, WEIGHT_STEP, Pair, cover_weight, pair_increase
+from envwright.env.solver.paths import choose_path
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A node of the constraint tree: constraints, and one shortest path per agent that satisfies them."""
+
+    agents: list[ConstrainedAgent]
+    costs: list[int]
+    mdds: list[Mdd]
+    paths: list[list[int]]
+    conflicts: dict[Pair, list[Conflict]]  # only pairs that have some
+    bounds: dict[Pair, int]  # lower bounds on the joint costs of pairs, as far as known; they hold below, too
+    cost: int
+    clashes: int
+
+
+class ConflictSearch:
+    """One CBS run that can be continued; after `Outcome.FOUND`, `plan` holds the paths as cell indices."""
+
+    def __init__(
+        self,
+        board: BitBoard,
+        starts: list[int],
+        goals: list[int],
+        *,
+        wait_free: bool = False,
+        cap: int | None = None,
+        deadline: int | None = None,
+    ) -> None:
+        """Sets up the root node.
+
+        Args:
+            board: The board.
+            starts: Cell index per agent.
+            goals: Cell index per agent.
+            wait_free: Allow no wait before an agent's arrival for good.
+            cap: Look only for plans whose sum of costs is at most this.
+            deadline: Look only for plans whose makespan is at most this.
+        """
+        self.plan: list[list[int]] = []
+        self._cap = NEVER if cap is None else cap
+        self._weights: dict[tuple[ConstrainedAgent, ConstrainedAgent, int, int], tuple[int, bool]] = {}
+        self._serial = 0
+        self._heap: list[tuple[int, int, int, _Node, bool]] = []
+        high = NEVER if deadline is None else deadline
+        root = self._root(
+            [ConstrainedAgent(board, s, g, wait_free=wait_free, high=high) for s, g in zip(starts, goals, strict=True)]
+        )
+        if root is not None:
+            self._push(root.cost, root, weighed=False)
+
+    def run(self, budget: Budget, node_limit: int) -> Outcome:
+        """Expands at most `node_limit` nodes; call again to go on after `Outcome.LIMIT`."""
+        while self._heap:
+            bound, _, _, node, weighed = self._heap[0]
+            if bound > self._cap:
+                self._heap.clear()
+                break
+            if not node.clashes:
+                self.plan = node.paths
+                return Outcome.FOUND
+            if node_limit <= 0 or not budget.spend():
+                return Outcome.LIMIT
+            heappop(self._heap)
+            if not weighed:
+                raised = node.cost + self._increase(node)
+                if raised > bound:
+                    self._push(raised, node, weighed=False)
+                    continue
+            node_limit -= 1
+            self._expand(bound, node)
+        return Outcome.EXHAUSTED
+
+    def _push(self, bound: int, node: _Node, *, weighed: bool) -> None:
+        if bound <= self._cap:
+            self._serial += 1
+            heappush(self._heap, (bound, node.clashes, self._serial, node, weighed))
+
+    def _root(self, agents: list[ConstrainedAgent]) -> _Node | None:
+        """Builds the root node, None when an agent has no path even alone."""
+        costs = []
+        mdds: list[Mdd] = []
+        for agent in agents:
+            cost = agent.minimal_cost()
+            mdd = None if cost is None else agent.mdd(cost)
+            if cost is None or mdd is None:
+                return None
+            costs.append(cost)
+            mdds.append(mdd)
+        paths: list[list[int]] = []
+        for agent, mdd in zip(agents, mdds, strict=True):
+            paths.append(choose_path(agent, mdd, paths))
+        conflicts = {}
+        for (i, mine), (j, theirs) in combinations(enumerate(paths), 2):
+            if found := conflicts_between(i, mine, j, theirs):
+                conflicts[i, j] = found
+        return _Node(agents, costs, mdds, paths, conflicts, {}, sum(costs), sum(map(len, conflicts.values())))
+
+    def _increase(self, node: _Node) -> int:
+        """Returns a lower bound on how much the node's cost must still grow; another call may tighten it."""
+        costs, bounds = node.costs, node.bounds.copy()
+        for i, j in node.conflicts:
+            least = costs[i] + costs[j]
+            key = (node.agents[i], node.agents[j], costs[i], costs[j])
+            known, settled = self._weights.get(key, (0, False))
+            known = max(known, bounds.get((i, j), 0) - least)
+            if not settled and known < WEIGHT_LIMIT:
+                limit = min(known + WEIGHT_STEP, self._cap - node.cost + 1)
+                known, settled = pair_increase(*key, known=known, limit=limit)
+                self._weights[key] = known, settled
+            bounds[i, j] = least + known
+        node.bounds = bounds
+        weights = {(i, j): bound - costs[i] - costs[j] for (i, j), bound in bounds.items()}
+        return cover_weight({pair: weight for pair, weight in weights.items() if weight > 0})
+
+    def _expand(self, bound: int, node: _Node) -> None:
+        """Splits a node on one conflict, after working out for free what conflicts it can (bypass)."""
+        while True:
+            children = []
+            conflict = choose_conflict(node.conflicts.values(), node.mdds)
+            for changes in self._split(node, conflict):
+                child = self._child(node, changes)
+                if child is None:
+                    continue
+                if child.cost == node.cost and child.clashes < node.clashes:
+                    break
+                children.append(child)
+            else:
+                for child in children:
+                    self._push(max(bound, child.cost), child, weighed=False)
+                return
+            node = replace(node, paths=child.paths, conflicts=child.conflicts, clashes=child.clashes)
+            if not node.clashes:
+                self._push(bound, node, weighed=True)
+                return
+
+    @staticmethod
+    def _split(node: _Node, conflict: Conflict) -> list[dict[int, ConstrainedAgent]]:
+        """Returns two sets of tighter constraints; every plan that satisfies the node satisfies one of them."""
+        kind, i, j, time, origin, cell = conflict
+        first, second = node.agents[i], node.agents[j]
+        here = 1 << cell
+        if kind is ConflictKind.VERTEX:
+            return [{i: first.avoiding(time, here)}, {j: second.avoiding(time, here)}]
+        if kind is ConflictKind.SWAP:
+            return [{i: first.avoiding_move(time, (origin, cell))}, {j: second.avoiding_move(time, (cell, origin))}]
+        early = {k: agent.avoiding_from(time, here) for k, agent in enumerate(node.agents) if k != i}
+        early[i] = first.arriving(high=time)
+        return [{i: first.arriving(low=time + 1)}, early]
+
+    @staticmethod
+    def _child(node: _Node, changes: dict[int, ConstrainedAgent]) -> _Node | None:
+        """Returns the node under tighter constraints, None when an agent has no path left."""
+        agents, costs, mdds, paths = node.agents.copy(), node.costs.copy(), node.mdds.copy(), node.paths.copy()
+        stale = []
+        for k, agent in changes.items():
+            cost = agent.minimal_cost(costs[k])
+            mdd = None if cost is None else agent.mdd(cost)
+            if cost is None or mdd is None:
+                return None
+            if cost != costs[k] or not agent.allows(paths[k]):
+                stale.append(k)
+            agents[k], costs[k], mdds[k] = agent, cost, mdd
+        conflicts = node.conflicts
+        if stale:
+            kept = {k: path for k, path in enumerate(paths) if k not in stale}
+            for k in stale:
+                kept[k] = paths[k] = choose_path(agents[k], mdds[k], list(kept.values()))
+            conflicts = _recount(conflicts, paths, stale)
+        return _Node(agents, costs, mdds, paths, conflicts, node.bounds, sum(costs), sum(map(len, conflicts.values())))
+
+
+def _recount(
+    conflicts: dict[Pair, list[Conflict]], paths: list[list[int]], stale: list[int]
+) -> dict[Pair, list[Conflict]]:
+    """Returns the conflicts by pair after the paths of the `stale` agents changed."""
+    kept = {}
+    for i, j in combinations(range(len(paths)), 2):
+        if i in stale or j in stale:
+            if found := conflicts_between(i, paths[i], j, paths[j]):
+                kept[i, j] = found
+        elif (i, j) in conflicts:
+            kept[i, j] = conflicts[i, j]
+    return kept

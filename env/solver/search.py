@@ -1,0 +1,118 @@
+"""Which search answers: the stages that one connected component goes through.
+
+CBS is quick on almost every board but never ends on some. So it gets a few nodes, then cheap proofs of
+unsolvability are tried, then it gets more nodes, then the joint search takes over where the state space is
+small. The stages switch on node counts alone, never on time, so that results are reproducible.
+"""
+
+from itertools import combinations
+from math import perm
+from typing import NamedTuple
+
+from envwright.env.solver.bitboard import BitBoard
+from envwright.env.solver.budget import Budget, Outcome
+from envwright.env.solver.cbs import ConflictSearch
+from envwright.env.solver.joint import JointSearch
+from envwright.env.solver.reachability import ReachabilitySearch, is_searchable
+
+EASY_NODES = 40
+"""CBS nodes before unsolvability is suspected."""
+
+MIN_NODES, MAX_NODES = 100, 1_500
+"""Bounds on the CBS nodes before the joint search: one node per 4,000 placements of the agents in between."""
+
+JOINT_PLACEMENTS = 20_000_000
+"""Beyond so many placements of the agents the joint search is not tried."""
+
+JOINT_LIMIT = 1_500_000
+"""States that a joint search may hold: below 1 GB."""
+
+FINAL_NODES = 20_000
+"""CBS nodes after everything else has failed."""
+
+Plan = list[list[int]]
+"""Per agent its path as cell indices, up to its arrival for good."""
+
+
+class SearchResult(NamedTuple):
+    """What a component's search found."""
+
+    outcome: Outcome
+    plan: Plan  # empty unless found
+    joint: bool = False  # found by the joint search: its makespan is the smallest, and CBS is no help here
+
+
+def plan_search(
+    board: BitBoard,
+    starts: list[int],
+    goals: list[int],
+    budget: Budget,
+    *,
+    wait_free: bool = False,
+    cap: int | None = None,
+    deadline: int | None = None,
+    crowded: bool = False,
+) -> SearchResult:
+    """Looks for a plan of minimal sum of costs for agents of one component.
+
+    Args:
+        board: The board.
+        starts: Cell index per agent.
+        goals: Cell index per agent.
+        budget: What the whole board may still cost.
+        wait_free: Allow no wait before an agent's arrival for good.
+        cap: Look only for plans whose sum of costs is at most this.
+        deadline: Look only for plans whose makespan is at most this.
+        crowded: CBS is known to be no help: turn to the joint search soon.
+    """
+    cbs = ConflictSearch(board, starts, goals, wait_free=wait_free, cap=cap, deadline=deadline)
+    outcome = cbs.run(budget, EASY_NODES)
+    if outcome is not Outcome.LIMIT:
+        return SearchResult(outcome, cbs.plan)
+    cells = board.ball(goals[0])[-1].bit_count()
+    agents = len(starts)
+    placements = perm(cells, agents)
+    if cap is None and _proves_unsolvable(board, starts, goals, 2, budget):
+        return SearchResult(Outcome.EXHAUSTED, [])
+    outcome = cbs.run(budget, 0 if crowded else max(MIN_NODES, min(MAX_NODES, placements // 4_000)))
+    if outcome is not Outcome.LIMIT:
+        return SearchResult(outcome, cbs.plan)
+    if cap is None and any(
+        _proves_unsolvable(board, starts, goals, group, budget)
+        for group in range(3, agents + 1)
+        if is_searchable(cells, group)
+    ):
+        return SearchResult(Outcome.EXHAUSTED, [])
+    if placements <= JOINT_PLACEMENTS:
+        result = _joint(board, starts, goals, budget, wait_free=wait_free, cap=cap, deadline=deadline)
+        if result.outcome is not Outcome.LIMIT:
+            return result
+    outcome = cbs.run(budget, FINAL_NODES)
+    return SearchResult(outcome, cbs.plan)
+
+
+def _proves_unsolvable(board: BitBoard, starts: list[int], goals: list[int], group: int, budget: Budget) -> bool:
+    """Tells whether some `group` of the agents cannot reach their goals even without the others."""
+    for members in combinations(range(len(starts)), group):
+        search = ReachabilitySearch(board, [starts[k] for k in members], [goals[k] for k in members])
+        if search.run(budget) is False:
+            return True
+    return False
+
+
+def _joint(
+    board: BitBoard,
+    starts: list[int],
+    goals: list[int],
+    budget: Budget,
+    *,
+    wait_free: bool,
+    cap: int | None,
+    deadline: int | None,
+) -> SearchResult:
+    """Runs the joint search; among plans of minimal sum of costs it finds the smallest makespan anyway."""
+    joint = JointSearch(board, starts, goals, wait_free=wait_free, cap=cap)
+    outcome = joint.run(budget, JOINT_LIMIT)
+    if outcome is Outcome.FOUND and deadline is not None and max(map(len, joint.plan)) - 1 > deadline:
+        return SearchResult(Outcome.EXHAUSTED, [])
+    return SearchResult(outcome, joint.plan, joint=True)

@@ -1,0 +1,1 @@
+"""The five typed tools through which an engineer sees evidence and proposes a patch."""

@@ -1,0 +1,129 @@
+"""`propose_patch`: the one tool that decides something. Judges a patch, shows what it does, and warns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from pydantic import Field
+
+from envwright.env.base import FrozenModel
+from envwright.env.canonical import Split
+from envwright.env.config import GeneratorConfig, Knobs
+from envwright.env.patch import Edit, PatchCheck, PatchProblem, check_patch
+from envwright.tools.evidence import Evidence
+from envwright.tools.trial import try_knobs
+
+__all__ = ["ProposePatchArguments", "judge", "run"]
+
+FEASIBILITY_SAMPLE = 8
+"""Boards made per edited bucket to see whether the generator can fill it."""
+HEALTHY_RATE = 0.9
+"""Validation valid rate from which a bucket is healthy."""
+HEALTHY_SAMPLES = 20
+"""Completions that a bucket needs before it can be called healthy."""
+
+
+class ProposePatchArguments(FrozenModel):
+    """Propose the next config as a patch: it is checked, and accepted or refused with every problem, the bound and a hint."""
+
+    summary: str = Field(min_length=1)
+    """What the patch is for, in a sentence."""
+    edits: tuple[Edit, ...] = Field(min_length=1)
+    """The edits; at most one per knob."""
+
+
+def run(arguments: ProposePatchArguments, evidence: Evidence, known_ids: Collection[str] | None = None) -> PatchCheck:
+    """Judge a patch that is well formed; see `judge`."""
+    return judge(arguments.to_json(), evidence, known_ids)
+
+
+def judge(raw: Mapping[str, Any], evidence: Evidence, known_ids: Collection[str] | None = None) -> PatchCheck:
+    """Judge a patch given as plain JSON data. A refused patch is an answer, not an error.
+
+    Args:
+        raw: the patch; `schema_version` may be left out.
+        evidence: holds the config that the patch would change.
+        known_ids: ids of the results that edits may cite; None leaves citations unchecked.
+    """
+    check = check_patch(evidence.config, dict(raw))
+    if not check.accepted or check.patch is None:
+        return check.model_copy(update={"patch": None})
+    edits = check.patch.edits
+    warnings = (
+        *check.warnings,
+        *_citations(edits, known_ids),
+        *_healthy(edits, evidence),
+        *_infeasible(edits, check.config, evidence.seed),
+    )
+    return check.model_copy(update={"warnings": warnings})
+
+
+def _bucket_and_knob(edit: Edit) -> tuple[str, str]:
+    _, _, bucket, knob = edit.path.split("/")
+    return bucket, knob
+
+
+def _citations(edits: tuple[Edit, ...], known_ids: Collection[str] | None) -> Iterator[PatchProblem]:
+    for edit in edits:
+        if not edit.evidence:
+            yield PatchProblem(
+                path=edit.path, code="no_evidence", message="the edit cites no evidence; name the ids of the results that support it"
+            )
+        for cited in edit.evidence:
+            if known_ids is not None and cited not in known_ids:
+                there = ", ".join(known_ids) or "none so far"
+                yield PatchProblem(
+                    path=edit.path, code="unknown_evidence", message=f"no result of this session is {cited!r}; results: {there}"
+                )
+
+
+def _healthy(edits: tuple[Edit, ...], evidence: Evidence) -> Iterator[PatchProblem]:
+    """Warn of edits that give a healthy bucket more data or make it easier."""
+    rates = _validation_rates(evidence)
+    for edit in edits:
+        bucket, knob = _bucket_and_knob(edit)
+        n, valid = rates.get(bucket, (0, 0))
+        if n < HEALTHY_SAMPLES or valid < HEALTHY_RATE * n or not _wasted(evidence.config.sizes[bucket], knob, edit.value):
+            continue
+        message = (
+            f"bucket {bucket} is healthy ({valid} of {n} validation completions valid): take data from it or make it harder, or leave it"
+        )
+        yield PatchProblem(path=edit.path, code="healthy_size", message=message)
+
+
+def _wasted(knobs: Knobs, knob: str, value: float) -> bool:
+    """True when the new value means more data (data ratio) or easier boards (any other knob)."""
+    before: float = getattr(knobs, knob)
+    return value > before if knob == "data_ratio" else value < before
+
+
+def _validation_rates(evidence: Evidence) -> dict[str, tuple[int, int]]:
+    """Bucket -> completions and valid ones, at the latest stage that was validated."""
+    rollouts = [rollout for rollout in evidence.rollouts if rollout.split == Split.VALIDATION]
+    latest = max((rollout.stage for rollout in rollouts), default=0)
+    rates: dict[str, tuple[int, int]] = {}
+    for rollout in rollouts:
+        if rollout.stage == latest:
+            n, valid = rates.get(rollout.instance.bucket, (0, 0))
+            rates[rollout.instance.bucket] = (n + 1, valid + rollout.verdict.valid)
+    return rates
+
+
+def _infeasible(edits: tuple[Edit, ...], config: GeneratorConfig, seed: int) -> Iterator[PatchProblem]:
+    """Warn of edited buckets that the generator cannot fill."""
+    for bucket in dict.fromkeys(_bucket_and_knob(edit)[0] for edit in edits):
+        knobs = config.sizes[bucket]
+        if knobs.data_ratio == 0:
+            continue
+        trial = try_knobs(config.num_agents, bucket, _both_kinds(knobs), FEASIBILITY_SAMPLE, seed)
+        if trial.reason is not None:
+            yield PatchProblem(path=f"/sizes/{bucket}", code="infeasible", message=trial.reason)
+
+
+def _both_kinds(knobs: Knobs) -> Knobs:
+    """Return knobs with which even a few boards hold both kinds, wait-required and wait-free, when the ratio asks for both."""
+    if knobs.wait_ratio in (0.0, 1.0):
+        return knobs
+    share = 1.0 / FEASIBILITY_SAMPLE
+    return knobs.model_copy(update={"wait_ratio": min(max(knobs.wait_ratio, share), 1.0 - share)})

@@ -1,0 +1,127 @@
+"""The commands that train and measure: run, evaluate, policy, presets."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+
+from envwright.agent.engineers import make_engineer
+from envwright.env.benchmark import benchmark_instances
+from envwright.env.canonical import Split
+from envwright.env.cells import FRAME
+from envwright.env.errors import MissingExtraError, UserError
+from envwright.env.instance import read_instances
+from envwright.env.jsonio import dump_json, write_json_lines
+from envwright.env.summary import summarise
+from envwright.training.commands_env import print_summary
+from envwright.training.runstore import RunStore
+from envwright.training.settings import RunSettings, list_presets, load_settings
+
+__all__ = ["evaluate", "policy", "presets", "run"]
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _need_torch(purpose: str) -> None:
+    """Refuse with one line when the training extra is not installed."""
+    try:
+        import datasets  # noqa: F401  # only asks whether it is there
+        import torch  # noqa: F401
+        import transformers
+        import trl  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(error.name or "torch", "train", purpose) from None
+    warnings.filterwarnings("ignore", module=r"(trl|transformers|torch|accelerate|datasets)\b")
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`envwright run`"""
+    settings = load_settings(arguments.settings, arguments.overrides, arguments.engineer)
+    make_engineer(settings.engineer).check()
+    _check_sizes(settings)
+    if arguments.dry_run:
+        print(dump_json(settings.to_json(), indent=2))
+        boards = settings.instances_per_stage
+        print(f"each stage: {settings.steps_per_stage} steps, {boards} boards, {boards * settings.grpo.num_generations} completions; stage 0 by size:")
+        print("  " + ", ".join(f"{bucket}x{bucket} {count}" for bucket, count in settings.config.counts(boards).items()))
+        return 0
+    _need_torch("envwright run")
+    out = Path(arguments.out) if arguments.out else Path("runs") / _run_name(arguments.settings, settings)
+    store = RunStore.resume(out, settings) if arguments.resume else RunStore.create(out, settings)
+    from envwright.training.progress import Progress
+    from envwright.training.stages import run_stages
+
+    run_stages(store, settings, Progress(_say))
+    return 0
+
+
+def _run_name(source: str, settings: RunSettings) -> str:
+    """A folder name without colons or slashes, which some systems cannot hold."""
+    engineer = "".join(char if char.isalnum() or char in "._-" else "-" for char in settings.engineer)
+    return f"{Path(source).stem}-{engineer}-seed{settings.seed}"
+
+
+def _check_sizes(settings: RunSettings) -> None:
+    """Refuse boards that the pocket policy cannot name, before any work is done."""
+    for config in (settings.config, settings.evaluation.config):
+        large = [bucket for bucket in config.sizes if int(bucket) > FRAME]
+        if large:
+            raise UserError(f"the pocket policy knows boards up to {FRAME}x{FRAME}; take size {large[0]} out of the config")
+    if settings.config.num_agents > 5 or settings.evaluation.config.num_agents > 5:
+        raise UserError("the pocket policy knows up to 5 agents; lower num_agents")
+
+
+def evaluate(arguments: argparse.Namespace) -> int:
+    """`envwright evaluate`"""
+    for name, value in (("--samples", arguments.samples), ("--seed", arguments.seed)):
+        if value < 0:
+            raise UserError(f"{name} must be at least 0, got {value}")
+    if arguments.threads < 1:
+        raise UserError(f"--threads must be at least 1, got {arguments.threads}")
+    if arguments.instances == "benchmark":
+        print("making the benchmark boards (the same every time) ...", file=sys.stderr, flush=True)
+        instances = benchmark_instances()
+    else:
+        instances = read_instances(Path(arguments.instances))
+    _need_torch("envwright evaluate")
+    import torch
+
+    from envwright.training.evaluation import evaluate as run_policy
+    from envwright.training.policy import load_policy
+
+    torch.set_num_threads(arguments.threads)
+    seed = arguments.seed if arguments.samples else None
+    rollouts = run_policy(load_policy(arguments.policy), instances, stage=0, split=Split.BENCHMARK, samples=arguments.samples, seed=seed)
+    if arguments.out:
+        write_json_lines(Path(arguments.out), (rollout.to_json() for rollout in rollouts))
+    print_summary(summarise(rollouts), as_json=arguments.json)
+    return 0
+
+
+def policy(arguments: argparse.Namespace) -> int:
+    """`envwright policy make-base`"""
+    out = Path(arguments.out)
+    if out.exists() and any(out.iterdir()):
+        raise UserError(f"{out} exists already; choose another folder with --out")
+    for name, value, least in (("--steps", arguments.steps, 1), ("--seed", arguments.seed, 0), ("--threads", arguments.threads, 1)):
+        if value is not None and value < least:
+            raise UserError(f"{name} must be at least {least}, got {value}")
+    _need_torch("envwright policy make-base")
+    from envwright.training.base import BASE_STEPS, make_base
+
+    make_base(out, steps=arguments.steps or BASE_STEPS, seed=arguments.seed, threads=arguments.threads, say=_say)
+    _say(f"base checkpoint in {out}; use it with --policy {out} or --set policy={out}")
+    return 0
+
+
+def presets(_: argparse.Namespace) -> int:
+    """`envwright presets`"""
+    for name, description in list_presets().items():
+        print(f"{name:<10} {description}")
+    return 0

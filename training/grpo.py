@@ -1,0 +1,260 @@
+"""One stage of GRPO with TRL's GRPOTrainer.
+
+The trainer owns the loss, the advantages and the optimizer step; envwright gives it the boards, the sampler (through
+`rollout_func`: the prompt is prefilled once per group) and the reward, and keeps every rollout. Adam's state is carried
+from stage to stage, so a stage boundary changes the boards and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from trl import GRPOConfig, GRPOTrainer
+
+from envwright.env.canonical import Split
+from envwright.env.instance import Instance
+from envwright.env.rollout import Rollout
+from envwright.env.seeding import derive_seed
+from envwright.training.evaluation import rollout_of
+from envwright.training.policy import PocketPolicy, Sample
+from envwright.training.sampler import PocketSampler
+from envwright.training.settings import GrpoSettings
+
+__all__ = ["StageTraining", "StepReport", "train_stage"]
+
+_ROWS_PER_CHUNK = 96
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """What one optimizer step did."""
+
+    step: int
+    """Step of the stage, from 1."""
+    reward: float
+    """Mean reward of the step's completions."""
+    signal: float
+    """Share of the step's groups with mixed rewards: only these give a gradient."""
+    tokens: float
+    """Mean completion length, in tokens."""
+    truncated: float
+    """Share of completions cut at the token limit."""
+    loss: float
+    """GRPO loss."""
+    grad_norm: float
+    """Gradient norm before clipping."""
+    entropy: float
+    """Mean entropy of the policy over completion tokens, in nats."""
+    seconds: float
+    """Wall-clock time."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageTraining:
+    """What a stage's training leaves behind."""
+
+    rollouts: list[Rollout]
+    """Every completion, in the order of sampling."""
+    steps: list[StepReport]
+    """One report per optimizer step."""
+    optimizer_state: dict[str, Any]
+    """Adam's state."""
+
+
+class _Stage:
+    """Glue between TRL and envwright: sampler, reward function and per-step reports."""
+
+    def __init__(self, policy: PocketPolicy, instances: Sequence[Instance], settings: GrpoSettings, stage: int, seed: int) -> None:
+        self.policy, self.settings, self.stage, self.seed = policy, settings, stage, seed
+        self.instances = instances
+        self.rollouts: list[Rollout] = []
+        self.last: list[Rollout] = []
+        self.calls = 0
+
+    def sample(self, prompts: list[str], _trainer: Any) -> dict[str, Any]:
+        """TRL's rollout_func: every prompt comes already repeated `num_generations` times."""
+        group = self.settings.num_generations
+        unique = [self.policy.tokenizer(prompt)["input_ids"] for prompt in prompts[::group]]
+        noise = derive_seed(self.seed, "train-samples", self.stage, self.calls)
+        self.calls += 1
+        sampler = PocketSampler(self.policy.model)
+        groups = sampler.sample(unique, group, self.settings.max_completion_length, seed=noise, temperature=self.settings.temperature)
+        completions = [tokens for samples in groups for tokens in samples]
+        return {"prompt_ids": [ids for ids in unique for _ in range(group)], "completion_ids": completions, "logprobs": None}
+
+    def reward(self, completion_ids: list[list[int]], index: list[int], **_: Any) -> list[float]:
+        """TRL's reward function: grades the completions and keeps them as rollouts."""
+        self.last = [
+            rollout_of(self.instances[place], Sample(self.policy.text(tokens), len(tokens)), self.stage, Split.TRAIN)
+            for place, tokens in zip(index, completion_ids, strict=True)
+        ]
+        self.rollouts += self.last
+        return [rollout.reward or 0.0 for rollout in self.last]
+
+    def signal(self, rollouts: Sequence[Rollout]) -> float:
+        """Share of groups whose rewards are not all equal."""
+        group = self.settings.num_generations
+        groups = [rollouts[first : first + group] for first in range(0, len(rollouts), group)]
+        return sum(len({rollout.reward for rollout in members}) > 1 for members in groups) / len(groups)
+
+
+class _Trainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
+    """GRPOTrainer that spends no work on rows and columns that cannot change the gradient.
+
+    With TRL's `dapo` loss every token is divided by the token count of the whole batch, and without a KL term a row whose
+    advantage is 0 adds nothing. So the loss is the sum over chunks of the other rows, sorted by length, each cut to its own
+    longest prompt and completion. Same gradient (a test compares it with TRL's own), about a third of the work.
+    """
+
+    def _compute_loss(self, model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        if self.loss_type != "dapo" or self.beta != 0.0:
+            return super()._compute_loss(model, inputs)
+        lengths = inputs["completion_mask"].sum(1)
+        rows = torch.argsort(lengths, stable=True)
+        rows = rows[inputs["advantages"][rows] != 0]
+        if len(rows) == 0:
+            rows = torch.zeros(1, dtype=torch.long)
+        losses = [super(_Trainer, self)._compute_loss(model, _cut(inputs, chunk)) for chunk in rows.split(_ROWS_PER_CHUNK)]
+        return torch.stack(losses).sum()
+
+
+def _cut(inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return some rows of a batch without the columns that are padding in all of them."""
+    prompt = int(inputs["prompt_mask"][rows].sum(1).max())
+    answer = int(inputs["completion_mask"][rows].sum(1).max())
+    return {
+        "prompt_ids": inputs["prompt_ids"][rows, -prompt:],
+        "prompt_mask": inputs["prompt_mask"][rows, -prompt:],
+        "completion_ids": inputs["completion_ids"][rows, :answer],
+        "completion_mask": inputs["completion_mask"][rows, :answer],
+        "advantages": inputs["advantages"][rows],
+        "num_items_in_batch": inputs["num_items_in_batch"],
+    }
+
+
+class _Reporter(TrainerCallback):
+    """Turns TRL's logs into step reports."""
+
+    def __init__(self, glue: _Stage, on_step: Callable[[StepReport], None]) -> None:
+        self.glue, self.on_step = glue, on_step
+        self.reports: list[StepReport] = []
+        self.rollouts_before = 0
+        self.begin = time.monotonic()
+
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, float] | None = None, **_: Any
+    ) -> None:
+        """Called after every optimizer step, and once at the end without a loss."""
+        if logs is None or "loss" not in logs:
+            return
+        new = self.glue.rollouts[self.rollouts_before :]
+        self.rollouts_before = len(self.glue.rollouts)
+        now = time.monotonic()
+        report = StepReport(
+            step=state.global_step,
+            reward=sum(rollout.reward or 0.0 for rollout in new) / len(new),
+            signal=self.glue.signal(new),
+            tokens=sum(rollout.tokens or 0 for rollout in new) / len(new),
+            truncated=sum(rollout.outcome == "truncated" for rollout in new) / len(new),
+            loss=float(logs["loss"]),
+            grad_norm=float(logs.get("grad_norm", 0.0)),
+            entropy=float(logs.get("entropy", 0.0)),
+            seconds=now - self.begin,
+        )
+        self.begin = now
+        if not (math.isfinite(report.loss) and math.isfinite(report.grad_norm)):
+            raise FloatingPointError(f"loss {report.loss} and gradient norm {report.grad_norm} at step {report.step}: lower grpo.learning_rate")
+        self.reports.append(report)
+        self.on_step(report)
+
+
+def train_stage(
+    policy: PocketPolicy,
+    instances: Sequence[Instance],
+    settings: GrpoSettings,
+    *,
+    stage: int,
+    first_step: int,
+    seed: int,
+    optimizer_state: dict[str, Any] | None,
+    on_step: Callable[[StepReport], None],
+) -> StageTraining:
+    """Train the policy, in place, for one pass over the instances.
+
+    Args:
+        policy: the policy; its weights change.
+        instances: boards of the stage, a multiple of `settings.boards_per_step`; taken in order, each once.
+        settings: the trainer's settings.
+        stage: number of the stage.
+        first_step: optimizer steps of the stages before; the warm-up counts on.
+        seed: seed of the run.
+        optimizer_state: Adam's state from the stage before.
+        on_step: called with every step's report.
+
+    Raises:
+        FloatingPointError: the loss or the gradients stopped being finite.
+    """
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+    glue = _Stage(policy, instances, settings, stage, seed)
+    optimizer = torch.optim.AdamW(policy.model.parameters(), lr=settings.learning_rate, betas=(0.9, settings.adam_beta2), weight_decay=0.0)
+    if optimizer_state is not None:
+        optimizer.load_state_dict(optimizer_state)
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"] = settings.learning_rate
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: min(1.0, (first_step + done + 1) / max(1, settings.warmup_steps)))
+    reporter = _Reporter(glue, on_step)
+    dataset = Dataset.from_dict({"prompt": [policy.prompt(instance) for instance in instances], "index": list(range(len(instances)))})
+    with tempfile.TemporaryDirectory() as scratch:
+        trainer = _Trainer(
+            model=policy.model,
+            reward_funcs=glue.reward,
+            args=_trl_config(settings, scratch, derive_seed(seed, "trainer", stage)),
+            train_dataset=dataset,
+            processing_class=policy.tokenizer,
+            callbacks=[reporter],
+            optimizers=(optimizer, schedule),
+            rollout_func=glue.sample,
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.remove_callback(ProgressCallback)
+        trainer.train()
+    policy.model.eval()
+    return StageTraining(glue.rollouts, reporter.reports, optimizer.state_dict())
+
+
+def _trl_config(settings: GrpoSettings, scratch: str, seed: int) -> GRPOConfig:
+    """Return TRL's config for one CPU process in full precision."""
+    return GRPOConfig(
+        output_dir=scratch,
+        seed=seed,
+        num_train_epochs=1,
+        learning_rate=settings.learning_rate,
+        num_generations=settings.num_generations,
+        per_device_train_batch_size=settings.per_device_train_batch_size,
+        gradient_accumulation_steps=settings.gradient_accumulation_steps,
+        max_completion_length=settings.max_completion_length,
+        temperature=settings.temperature,
+        beta=settings.beta,
+        loss_type=settings.loss_type,
+        scale_rewards=settings.scale_rewards,
+        max_grad_norm=settings.max_grad_norm,
+        shuffle_dataset=False,
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        dataloader_num_workers=0,
+        dataloader_pin_memory=False,
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+    )

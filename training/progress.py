@@ -1,0 +1,142 @@
+"""What a person follows while a run goes on: plain lines, the same in a terminal and in a log file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envwright.env.config import GeneratorConfig
+from envwright.env.generator import Generated
+from envwright.env.statistics import Interval
+from envwright.env.summary import RolloutSummary, Tally
+from envwright.training.settings import RunSettings
+
+if TYPE_CHECKING:
+    from envwright.agent.engineers import Redesign
+    from envwright.training.grpo import StepReport
+
+__all__ = ["Progress", "format_rate"]
+
+_STEP_LINES = 8
+"""Lines per stage that report training steps."""
+
+
+def format_rate(interval: Interval) -> str:
+    """Return a rate and its 95 % interval in percent: `61.5 % [58.4, 64.5]`."""
+    if interval.rate is None or interval.low is None or interval.high is None:
+        return "no data"
+    return f"{100 * interval.rate:5.1f} % [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+
+
+class Progress:
+    """Writes a run's progress, one line at a time, through `say`."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self._window: list[StepReport] = []
+        self._stages = 0
+
+    def start(self, settings: RunSettings, folder: Path, finished: int) -> None:
+        """The run's headline."""
+        grpo, self._stages = settings.grpo, settings.num_stages
+        self.say(f"envwright run: policy {settings.policy}, engineer {settings.engineer}, seed {settings.seed}, folder {folder}")
+        self.say(
+            f"{settings.num_stages} stages x {settings.steps_per_stage} GRPO steps x {grpo.boards_per_step} boards x "
+            f"{grpo.num_generations} completions, learning rate {grpo.learning_rate:g}, {settings.threads} CPU threads"
+        )
+        if finished:
+            self.say(f"resuming: {finished} of {settings.num_stages} stages are done")
+
+    def measured(self, what: str, greedy: RolloutSummary, sampled: RolloutSummary) -> None:
+        """A policy's rates on fixed boards."""
+        self.say(f"{what}: valid {format_rate(greedy.valid)} greedy, {format_rate(sampled.valid)} sampled")
+
+    def stage(self, number: int, config: GeneratorConfig, boards: int) -> None:
+        """A stage begins: its knobs."""
+        self._window = []
+        self.say("")
+        self.say(f"== stage {number} ({number + 1} of {self._stages}): knobs of its {boards} boards, {config.num_agents} agents each ==")
+        self.say("   map      share   holes   wait-required")
+        for bucket, knobs in config.buckets():
+            self.say(f"   {bucket + 'x' + bucket:<8}{_percent(knobs.data_ratio)} {_percent(knobs.hole_ratio)}   {_percent(knobs.wait_ratio)}")
+
+    def generated(self, made: Generated, seconds: float) -> None:
+        """The stage's boards are there."""
+        repeated = {bucket: record.repeated for bucket, record in made.acceptance.items() if record.repeated}
+        notes = ", ".join(f"{count} repeats at {bucket}x{bucket}, which has no more new ones" for bucket, count in repeated.items())
+        self.say(f"   boards generated in {seconds:.1f} s{'; ' + notes if notes else ''}")
+
+    def step(self, report: StepReport, steps: int) -> None:
+        """A training step is done; some are shown, as means since the line before."""
+        self._window.append(report)
+        every = max(1, steps // _STEP_LINES)
+        if report.step % every and report.step != steps:
+            return
+        n = len(self._window)
+        reward, signal, tokens, seconds = (
+            sum(getattr(entry, name) for entry in self._window) / n for name in ("reward", "signal", "tokens", "seconds")
+        )
+        left = (steps - report.step) * seconds
+        self.say(
+            f"   step {report.step:>3}/{steps}  reward {reward:.3f}  groups with signal {signal:.2f}  tokens {tokens:.1f}  "
+            f"{seconds:.2f} s/step  {f'{left:.0f} s left' if left else 'done'}"
+        )
+        self._window = []
+
+    def validated(self, greedy: RolloutSummary, sampled: RolloutSummary) -> None:
+        """Validation after a stage."""
+        self.say("   validation      sampled valid           optimal   greedy valid   most frequent failure")
+        rows: list[tuple[str, Tally, Tally]] = [(f"{b}x{b}", tally, greedy.by_size[b]) for b, tally in sampled.by_size.items()]
+        rows.append(("all", sampled, greedy))
+        for name, tally, decoded in rows:
+            failures = {outcome: count for outcome, count in tally.outcomes.items() if outcome not in ("optimal", "suboptimal")}
+            worst = max(failures, key=lambda outcome: failures[outcome], default="")
+            shown = f"{worst} ({failures[worst]} of {tally.n})" if worst else "none"
+            optimal, valid = tally.optimal.rate or 0.0, decoded.valid.rate or 0.0
+            self.say(f"   {name:<12}{format_rate(tally.valid):>24}   {100 * optimal:5.1f} %       {100 * valid:5.1f} %   {shown}")
+
+    def asking(self, engineer: str) -> None:
+        """The engineer starts to work."""
+        self.say(f"   engineer {engineer} reads the evidence ...")
+
+    def redesigned(self, redesign: Redesign, *, last: bool, seconds: float) -> None:
+        """The engineer (or the gate) has decided."""
+        if redesign.patch is None:
+            if not last:
+                self.say(f"   config kept ({redesign.stop_reason}): {redesign.note}")
+        else:
+            self.say(f"   patch ({redesign.stop_reason}): {redesign.patch.summary}")
+            reasons = {edit.path: edit.reason for edit in redesign.patch.edits}
+            for change in redesign.diff:
+                reason = reasons.get(change.path, "scaled so that the shares sum to 1")
+                self.say(f"     {change.path:<22} {change.before:.3f} -> {change.after:.3f}   {reason}")
+        self.say(f"   stage took {seconds:.0f} s")
+
+    def finish(
+        self,
+        base_greedy: RolloutSummary,
+        base_sampled: RolloutSummary,
+        final_greedy: RolloutSummary,
+        final_sampled: RolloutSummary,
+        stages: list[dict[str, Any]],
+        folder: Path,
+    ) -> None:
+        """The held-out table, before and after."""
+        self.say("")
+        self.say(f"== held-out boards ({base_greedy.n}, in no training or validation set): valid plans before and after {len(stages)} stages ==")
+        self.say("                          before                  after                   change")
+        rows: list[tuple[str, Tally, Tally]] = [("greedy, all", base_greedy, final_greedy), ("sampled, all", base_sampled, final_sampled)]
+        rows += [(f"sampled, {b}x{b}", base_sampled.by_size[b], final_sampled.by_size[b]) for b in base_sampled.by_size]
+        names = {"required": "sampled, wait needed", "free": "sampled, no wait"}
+        rows += [(names[label], base_sampled.by_wait[label], final_sampled.by_wait[label]) for label in base_sampled.by_wait]
+        for name, before, after in rows:
+            change = 100 * ((after.valid.rate or 0.0) - (before.valid.rate or 0.0))
+            self.say(f"   {name:<22}{format_rate(before.valid):<24}{format_rate(after.valid):<24}{change:+5.1f} points")
+        before_optimal, after_optimal = base_greedy.optimal.rate or 0.0, final_greedy.optimal.rate or 0.0
+        self.say(f"   greedy, optimal plans: {100 * before_optimal:.1f} % -> {100 * after_optimal:.1f} %")
+        self.say(f"   everything is in {folder}: summary.json, stages/*/engineer/patch.json, stages/*/checkpoint")
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:5.1f} %"

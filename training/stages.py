@@ -1,0 +1,255 @@
+"""The stage loop: generate, train, validate, engineer, patch, repeat.
+
+A stage is a function of the run's seed, the config and the checkpoint before it; everything that it draws is keyed by
+purpose and stage. The engineer acts after every stage but the last. Should validation fall by more than the tolerance,
+the gate writes the patch instead: back to the best config so far.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from envwright.agent.context import Bookkeeping
+from envwright.agent.engineers import Engineer, make_engineer
+from envwright.agent.messages import Usage
+from envwright.agent.redesign import Redesign
+from envwright.agent.stop import StopReason
+from envwright.env.canonical import Split
+from envwright.env.config import GeneratorConfig
+from envwright.env.generator import generate
+from envwright.env.instance import Instance
+from envwright.env.jsonio import write_json
+from envwright.env.patch import Change, Edit, Patch, apply_patch, diff_configs
+from envwright.env.rollout import Rollout
+from envwright.env.seeding import derive_seed
+from envwright.env.summary import RolloutSummary, Tally, summarise
+from envwright.tools.evidence import Evidence, PolicyProbe, StageRecord
+from envwright.training.evidence import stage_record
+from envwright.training.evaluation import evaluate, group_validity
+from envwright.training.grpo import StageTraining, StepReport, train_stage
+from envwright.training.policy import PocketPolicy, load_policy
+from envwright.training.progress import Progress
+from envwright.training.runstore import RunStore, StageFolder
+from envwright.training.settings import RunSettings
+
+__all__ = ["run_stages"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """One policy on fixed boards."""
+
+    greedy: RolloutSummary
+    sampled: RolloutSummary
+    rollouts: list[Rollout]
+
+
+def run_stages(store: RunStore, settings: RunSettings, progress: Progress) -> dict[str, Any]:
+    """Run the stages that are not finished yet, and write summary.json.
+
+    Args:
+        store: the run folder, new or with some finished stages.
+        settings: the run's settings.
+        progress: what a person follows.
+
+    Returns:
+        The content of summary.json.
+    """
+    torch.set_num_threads(settings.threads)
+    torch.use_deterministic_algorithms(True)
+    return _Run(store, settings, progress).run()
+
+
+class _Run:
+    """The state of a running loop, all of it recoverable from the run folder."""
+
+    def __init__(self, store: RunStore, settings: RunSettings, progress: Progress) -> None:
+        self.store, self.settings, self.progress = store, settings, progress
+        self.engineer: Engineer = make_engineer(settings.engineer)
+        self.policy: PocketPolicy = load_policy(settings.policy)
+        self.optimizer_state: dict[str, Any] | None = None
+        self.history: list[StageRecord] = []
+        self.validation_rollouts: list[Rollout] = []
+        self.stages: list[dict[str, Any]] = []
+        self.config = settings.config
+
+    def run(self) -> dict[str, Any]:
+        """Do what is left of the run."""
+        settings = self.settings
+        finished = self.store.finished_stages()
+        self.store.event("resumed" if finished else "started", engineer=settings.engineer, finished_stages=finished)
+        self.progress.start(settings, self.store.path, finished)
+        self.validation = self._fixed_boards(Split.VALIDATION, settings.evaluation.validation_instances)
+        self.heldout = self._fixed_boards(Split.BENCHMARK, settings.evaluation.heldout_instances)
+        base = self._measure(self.heldout, Split.BENCHMARK, "heldout", stage=0)
+        self.progress.measured("base policy on held-out boards", base.greedy, base.sampled)
+        for number in range(finished):
+            self._recall(number)
+        if finished:
+            self.policy, self.optimizer_state = self.store.stage(finished - 1).read_checkpoint()
+        for number in range(finished, settings.num_stages):
+            self._stage(number)
+        final = self._measure(self.heldout, Split.BENCHMARK, "heldout", stage=settings.num_stages - 1)
+        summary = {
+            "status": "done",
+            "seed": settings.seed,
+            "engineer": settings.engineer,
+            "base": _figures(base),
+            "final": _figures(final),
+            "stages": self.stages,
+        }
+        write_json(self.store.path / "summary.json", summary)
+        self.store.event("finished")
+        self.progress.finish(base.greedy, base.sampled, final.greedy, final.sampled, self.stages, self.store.path)
+        return summary
+
+    def _fixed_boards(self, split: Split, count: int) -> list[Instance]:
+        """Boards of a split; the same for every run with these evaluation settings, whatever its seed."""
+        return generate(self.settings.evaluation.config, count, seed=0, split=split, key=("evaluation",)).instances
+
+    def _measure(self, instances: Sequence[Instance], split: Split, purpose: str, stage: int) -> _Measured:
+        """Decode greedily and sample on fixed boards."""
+        greedy = evaluate(self.policy, instances, stage=stage, split=split, samples=1, seed=None)
+        noise = derive_seed(self.settings.seed, purpose)
+        sampled = evaluate(self.policy, instances, stage=stage, split=split, samples=self.settings.evaluation.samples, seed=noise)
+        return _Measured(summarise(greedy), summarise(sampled), sampled)
+
+    def _stage(self, number: int) -> None:
+        """Run one stage from its config to its `DONE`."""
+        settings, folder, begin = self.settings, self.store.stage(number), time.monotonic()
+        self.store.event("stage_started", stage=number)
+        folder.begin(self.config)
+        self.progress.stage(number, self.config, settings.instances_per_stage)
+        made = generate(self.config, settings.instances_per_stage, seed=settings.seed, split=Split.TRAIN, key=("stage", number))
+        folder.write_instances(made.instances)
+        self.progress.generated(made, time.monotonic() - begin)
+        training = self._train(number, made.instances)
+        folder.write_checkpoint(self.policy, training.optimizer_state)
+        folder.write_rollouts("train_rollouts", training.rollouts)
+        folder.write_metrics({k: v for k, v in asdict(report).items() if k != "seconds"} for report in training.steps)
+        measured = self._measure(self.validation, Split.VALIDATION, "validation", number)
+        folder.write_rollouts("validation", measured.rollouts)
+        self.validation_rollouts += measured.rollouts
+        record = stage_record(number, self.config, measured.sampled)
+        self.progress.validated(measured.greedy, measured.sampled)
+        redesign = self._redesign(number, folder, record, training.rollouts)
+        self.history.append(record.model_copy(update={"patch": redesign.patch}))
+        entry = self._entry(number, record, measured, training.steps, redesign)
+        write_json(folder.path / "engineer" / "outcome.json", entry)
+        if redesign.patch is not None:
+            write_json(folder.path / "engineer" / "patch.json", redesign.patch.to_json())
+        folder.finish()
+        seconds = round(time.monotonic() - begin, 2)
+        self.stages.append({**entry, "seconds": seconds})
+        self.store.event("stage_finished", stage=number, seconds=seconds)
+        self.progress.redesigned(redesign, last=number == settings.num_stages - 1, seconds=seconds)
+        self.config = redesign.config
+
+    def _train(self, number: int, instances: Sequence[Instance]) -> StageTraining:
+        def on_step(report: StepReport) -> None:
+            self.progress.step(report, self.settings.steps_per_stage)
+
+        training = train_stage(
+            self.policy,
+            instances,
+            self.settings.grpo,
+            stage=number,
+            first_step=number * self.settings.steps_per_stage,
+            seed=self.settings.seed,
+            optimizer_state=self.optimizer_state,
+            on_step=on_step,
+        )
+        self.optimizer_state = training.optimizer_state
+        return training
+
+    def _redesign(self, number: int, folder: StageFolder, record: StageRecord, train_rollouts: Sequence[Rollout]) -> Redesign:
+        """Ask the gate, then the engineer, for the next config."""
+        if number == self.settings.num_stages - 1:
+            return Redesign(None, self.config, (), StopReason.LAST_STAGE, "the run ends here: no next stage to design", Usage())
+        best = max([*self.history, record], key=lambda entry: (entry.validation.valid, entry.stage))
+        fall = best.validation.valid - record.validation.valid
+        if fall > self.settings.gate_tolerance and diff_configs(self.config, best.config):
+            return _return_to(best, self.config, record, self.settings.gate_tolerance)
+        self.progress.asking(self.settings.engineer)
+        evidence = Evidence(
+            config=self.config,
+            rollouts=(*self.validation_rollouts, *train_rollouts),
+            history=(*self.history, record),
+            seed=derive_seed(self.settings.seed, "engineer", number),
+            probe=self._probe(number),
+        )
+        bookkeeping = Bookkeeping(stage=number, stages=self.settings.num_stages, instances=self.settings.instances_per_stage)
+        return self.engineer.design(evidence, folder.transcript, bookkeeping=bookkeeping)
+
+    def _probe(self, number: int) -> PolicyProbe:
+        """The current policy, for `simulate_config`."""
+        seed = derive_seed(self.settings.seed, "probe", number)
+
+        def probe(instances: Sequence[Instance]) -> list[list[bool]]:
+            return group_validity(self.policy, instances, self.settings.grpo.num_generations, seed)
+
+        return probe
+
+    def _entry(self, number: int, record: StageRecord, measured: _Measured, steps: Sequence[StepReport], redesign: Redesign) -> dict[str, Any]:
+        """The stage's line in summary.json, without its wall-clock time."""
+        return {
+            "stage": number,
+            "config": record.config.to_json(),
+            "train_reward": round(sum(step.reward for step in steps) / len(steps), 6),
+            "validation": {
+                **_rates(measured.sampled),
+                "greedy": _rates(measured.greedy),
+                "by_size": {bucket: _rates(tally) for bucket, tally in measured.sampled.by_size.items()},
+            },
+            "signal": round(sum(step.signal for step in steps) / len(steps), 6),
+            "patch": None if redesign.patch is None else redesign.patch.to_json(),
+            "stop_reason": redesign.stop_reason.value,
+            "note": redesign.note,
+        }
+
+    def _recall(self, number: int) -> None:
+        """Take up a finished stage from its folder."""
+        folder = self.store.stage(number)
+        entry = folder.outcome()
+        rollouts = folder.read_rollouts("validation")
+        patch = folder.patch()
+        self.history.append(stage_record(number, folder.config(), summarise(rollouts), patch))
+        self.validation_rollouts += rollouts
+        self.stages.append({**entry, "seconds": self.store.seconds(number)})
+        self.config = folder.config() if patch is None else apply_patch(folder.config(), patch)
+
+
+def _return_to(best: StageRecord, config: GeneratorConfig, record: StageRecord, tolerance: float) -> Redesign:
+    """The gate's patch: back to the config of the best stage so far."""
+    reason = (
+        f"gate: validation fell from {best.validation.valid:.3f} (stage {best.stage}) to {record.validation.valid:.3f}, "
+        f"more than the tolerance {tolerance:g}; back to the config of stage {best.stage}"
+    )
+    diff = diff_configs(config, best.config)
+    paths = [change.path for change in diff if not change.path.endswith("/data_ratio")]
+    if len(paths) < len(diff):
+        paths += [f"/sizes/{bucket}/data_ratio" for bucket in config.sizes]
+    edits = tuple(Edit(path=path, value=_knob(best.config, path), reason=reason) for path in paths)
+    patch = Patch(summary=reason, edits=edits)
+    after = apply_patch(config, patch)
+    return Redesign(patch, after, diff_configs(config, after), StopReason.GATE, reason, Usage())
+
+
+def _knob(config: GeneratorConfig, path: str) -> float:
+    _, _, bucket, knob = path.split("/")
+    value: float = getattr(config.sizes[bucket], knob)
+    return value
+
+
+def _rates(tally: Tally) -> dict[str, float]:
+    return {"valid": round(tally.valid.rate or 0.0, 6), "optimal": round(tally.optimal.rate or 0.0, 6)}
+
+
+def _figures(measured: _Measured) -> dict[str, Any]:
+    return {"greedy": _rates(measured.greedy), "sampled": _rates(measured.sampled)}
