@@ -53,7 +53,7 @@ class Baseline(ABC):
     def check(self) -> None:  # noqa: B027  (not abstract: no baseline can lack anything)
         """Nothing can be missing."""
 
-    def design(self, evidence: Evidence, transcript: Path | None = None, *, bookkeeping: Bookkeeping | None = None) -> Redesign:
+    def design(self, evidence: Evidence, transcript: Path | None = None, *, bookkeeping: Bookkeeping | None = None) -> Redesign:  # noqa: ARG002  (a protocol's argument)
         """Decide on the next config; see `envwright.agent.engineers.Engineer`."""
         proposal = self.propose(evidence)
         record = Transcript(transcript)
@@ -85,7 +85,7 @@ class FixedEngineer(Baseline):
         """`fixed`."""
         return "fixed"
 
-    def propose(self, evidence: Evidence) -> str:
+    def propose(self, evidence: Evidence) -> str:  # noqa: ARG002  (nothing is looked at)
         """Keep."""
         return "the fixed engineer changes nothing"
 

@@ -52,7 +52,7 @@ Section = Callable[[Briefing], str | None]
 """Makes one part of a message; None leaves it out."""
 
 
-def role(briefing: Briefing) -> str:
+def role(_briefing: Briefing) -> str:
     """Say who the engineer is and what it decides."""
     return (
         "You are the environment engineer of a reinforcement-learning run. A policy trains in stages on generated multi-agent "
@@ -71,7 +71,7 @@ def knobs(briefing: Briefing) -> str:
     return f"Knobs, one set per map size ({', '.join(briefing.evidence.config.sizes)}):\n" + "\n".join(lines)
 
 
-def rules(briefing: Briefing) -> str:
+def rules(_briefing: Briefing) -> str:
     """Say what makes a patch acceptable."""
     return (
         "A patch is a list of edits, each with op 'replace', a path, a value (a number), a reason and the ids of the results "
@@ -85,7 +85,7 @@ def rules(briefing: Briefing) -> str:
     )
 
 
-def guideline(briefing: Briefing) -> str:
+def guideline(_briefing: Briefing) -> str:
     """Say what good redesigns have in common."""
     return (
         "Guideline.\n"
@@ -147,7 +147,7 @@ def _record_line(record: StageRecord) -> str:
     return f"stage {record.stage + 1}: all {record.validation.valid:.2f} of {record.validation.n}; " + "; ".join(parts)
 
 
-def task(briefing: Briefing) -> str:
+def task(_briefing: Briefing) -> str:
     """Ask for the redesign."""
     return "Read the evidence and redesign the config for the next stage."
 

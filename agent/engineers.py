@@ -22,7 +22,7 @@ from envwright.env.errors import UserError
 from envwright.tools.evidence import Evidence
 from envwright.tools.registry import Toolbox
 
-__all__ = ["ENGINEERS", "Engineer", "ModelEngineer", "ReplayEngineer", "make_engineer"]
+__all__ = ["ENGINEERS", "Engineer", "ModelEngineer", "Redesign", "ReplayEngineer", "make_engineer"]
 
 RESULT_TOKENS = 6_000
 """Tokens that one tool result may take in the context of a language model."""

@@ -67,7 +67,7 @@ class RuleModel:
         """Name for transcripts."""
         return "rule"
 
-    def complete(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> Completion:
+    def complete(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> Completion:  # noqa: ARG002  (it knows its tools)
         """Return the next move.
 
         Raises:

@@ -52,7 +52,7 @@ class ScriptedModel:
         """Steps that were not played yet."""
         return len(self._steps) - self._next
 
-    def complete(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> Completion:
+    def complete(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> Completion:  # noqa: ARG002  (a script needs none)
         """Play the next step.
 
         Raises:

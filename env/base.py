@@ -17,7 +17,7 @@ StrictInt = Annotated[int, Field(strict=True)]
 class FrozenModel(BaseModel):
     """Immutable record with a strict reading."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, defer_build=True)
 
     @classmethod
     def parse(cls, raw: Any, where: str) -> Self:

@@ -7,7 +7,7 @@ from typing import Any
 
 from envwright.env.drawing import draw_board
 from envwright.env.errors import UserError
-from envwright.env.jsonio import first_json_value
+from envwright.env.jsonio import json_values
 from envwright.env.rules import MOVE_NAMES, MOVES, BoardLike
 
 __all__ = ["chat_prompt", "read_chat_answer", "strip_thinking"]
@@ -26,7 +26,8 @@ def chat_prompt(board: BoardLike) -> list[dict[str, str]]:
         "them; an agent whose list has ended stays where it is. Reach every goal with the smallest sum of arrival times."
     )
     agents = "\n".join(
-        f"agent {index}: start ({s[0]}, {s[1]}), goal ({g[0]}, {g[1]})" for index, (s, g) in enumerate(zip(board.starts, board.goals, strict=True))
+        f"agent {index}: start ({s[0]}, {s[1]}), goal ({g[0]}, {g[1]})"
+        for index, (s, g) in enumerate(zip(board.starts, board.goals, strict=True))
     )
     example = ", ".join(f'"{letters}"' for letters in _example(len(board.starts)))
     task = (
@@ -55,13 +56,20 @@ def strip_thinking(text: str) -> str | None:
 def read_chat_answer(text: str, num_agents: int) -> list[list[str]] | None:
     """Return each agent's actions as letters (an unknown one is kept as written), or None when no plan can be read.
 
-    Read are `{"plan": [...]}` and a bare list; an agent's actions are a string of letters or a list of letters or names.
+    Read is the first object with a "plan" and, in a text without a brace, the first list that is a plan: so neither a cell
+    in the prose (`[0, 3]`) nor a list inside an object that was cut off is taken for the answer. An agent's actions are a
+    string of letters or a list of letters or names.
     """
     try:
-        value = first_json_value(text)
+        if "{" in text:
+            return next((_plan_actions(value["plan"], num_agents) for value in json_values(text, "{") if "plan" in value), None)
+        plans = (_plan_actions(value, num_agents) for value in json_values(text, "["))
+        return next((plan for plan in plans if plan is not None), None)
     except UserError:
         return None
-    plan = value.get("plan") if isinstance(value, dict) else value
+
+
+def _plan_actions(plan: Any, num_agents: int) -> list[list[str]] | None:
     if not isinstance(plan, list) or len(plan) != num_agents:
         return None
     actions = [_agent_actions(entry) for entry in plan]

@@ -58,7 +58,7 @@ class GeneratorConfig(FrozenModel):
     """Version of the file format."""
     num_agents: StrictInt = Field(ge=1, le=10)
     """Agents on every board, 1 to 10. Not a knob: engineers cannot edit it."""
-    sizes: dict[SizeKey, Knobs] = Field(min_length=1)
+    sizes: dict[SizeKey, Knobs] = Field(min_length=1, json_schema_extra={"additionalProperties": False})
     """Map side (as a string, "2" to "64") -> its knobs."""
 
     @model_validator(mode="after")

@@ -149,12 +149,16 @@ def _fill(
             break
         else:
             why = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-            raise InfeasibleError(f"no board for {cell} ({split} split) in {MAX_TRIES} tries: {why}; change the size's hole_ratio or wait_ratio")
+            raise InfeasibleError(
+                f"no board for {cell} ({split} split) in {MAX_TRIES} tries: {why}; change the size's hole_ratio or wait_ratio"
+            )
         record.rejected.update(reasons)
     return made
 
 
-def _place_agents(rng: np.random.Generator, free: list[tuple[int, int]], agents: int) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+def _place_agents(
+    rng: np.random.Generator, free: list[tuple[int, int]], agents: int
+) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
     """Draw distinct starts and distinct goals, uniform among those in which no agent starts at its own goal."""
     starts = tuple(free[int(index)] for index in rng.permutation(len(free))[:agents])
     while True:

@@ -51,23 +51,18 @@ def read_answer(board: BoardLike, completion: str) -> list[list[Cell | None]] | 
 
 
 def _unclosed(text: str) -> bool:
-    """True when a JSON object was begun and the text ends inside it."""
-    begin = text.find("{")
-    if begin < 0:
-        return False
+    """True when a JSON object or list was begun and the text ends inside it; quotes count inside brackets alone."""
     depth, quoted, escaped = 0, False, False
-    for char in text[begin:]:
+    for char in text:
         if quoted:
             escaped, quoted = (not escaped and char == "\\"), not (char == '"' and not escaped)
         elif char == '"':
-            quoted = True
+            quoted = depth > 0
         elif char in "{[":
             depth += 1
         elif char in "}]":
-            depth -= 1
-            if depth <= 0:
-                return False
-    return True
+            depth = max(0, depth - 1)
+    return depth > 0
 
 
 def judge(instance: Instance, simulation: Simulation) -> Grade:

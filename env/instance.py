@@ -44,7 +44,9 @@ class Board(FrozenModel):
             seen: set[tuple[int, int]] = set()
             for index, cell in enumerate(cells):
                 if not (0 <= cell[0] < self.size and 0 <= cell[1] < self.size):
-                    raise ValueError(f"{name}[{index}] {list(cell)} is off the {self.size}x{self.size} board (rows and columns 0 to {self.size - 1})")
+                    raise ValueError(
+                        f"{name}[{index}] {list(cell)} is off the {self.size}x{self.size} board (rows and columns 0 to {self.size - 1})"
+                    )
                 if cell in seen:
                     raise ValueError(f"{name}[{index}] {list(cell)} is repeated; {name} must be distinct")
                 if name != "holes" and cell in self.hole_set:

@@ -16,27 +16,38 @@ from typing import Any, NoReturn
 
 from envwright.env.errors import UserError
 
-__all__ = ["dump_json", "first_json_value", "parse_json", "read_json", "read_json_lines", "read_text", "write_atomic", "write_json", "write_json_lines"]
+__all__ = [
+    "dump_json",
+    "first_json_value",
+    "json_values",
+    "parse_json",
+    "read_json",
+    "read_json_lines",
+    "read_text",
+    "write_atomic",
+    "write_json",
+    "write_json_lines",
+]
 
 
-class _RefusedJson(ValueError):
+class _RefusedJsonError(ValueError):
     """JSON that the standard parser would take and envwright does not."""
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise _RefusedJson(f"{name} is not a JSON number")
+    raise _RefusedJsonError(f"{name} is not a JSON number")
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise _RefusedJson(f"the number {text[:20]} is too large")
+        raise _RefusedJsonError(f"the number {text[:20]} is too large")
     return value
 
 
 def _whole(text: str) -> int:
     if len(text) > 400:
-        raise _RefusedJson(f"an integer of {len(text)} digits is too large")
+        raise _RefusedJsonError(f"an integer of {len(text)} digits is too large")
     return int(text)
 
 
@@ -44,7 +55,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:
-            raise _RefusedJson(f"the key {key!r} is repeated")
+            raise _RefusedJsonError(f"the key {key!r} is repeated")
         result[key] = value
     return result
 
@@ -62,32 +73,38 @@ def parse_json(text: str, where: str = "JSON") -> Any:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise UserError(f"{where}: not valid JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
-    except _RefusedJson as error:
+    except _RefusedJsonError as error:
         raise UserError(f"{where}: {error}") from None
     except RecursionError:
         raise UserError(f"{where}: nested too deeply") from None
 
 
-def first_json_value(text: str, openers: str = "{[") -> Any | None:
-    """Return the first whole JSON object or array in a text with prose around it, or None when there is none.
+def json_values(text: str, openers: str = "{[") -> Iterator[Any]:
+    """Yield the whole JSON objects and arrays in a text with prose around them, in order.
 
-    A value that starts but never closes counts as absent; see `envwright.env.answers` for telling truncation apart.
+    A value that starts but never closes, or breaks JSON's grammar, counts as prose.
 
     Raises:
-        UserError: the first value that parses has a repeated key, NaN or Infinity.
+        UserError: a value that parses has a repeated key, NaN or Infinity.
     """
+    end = 0
     for start, char in enumerate(text):
-        if char not in openers:
+        if start < end or char not in openers:
             continue
         try:
-            return _DECODER.raw_decode(text, start)[0]
+            value, end = _DECODER.raw_decode(text, start)
         except json.JSONDecodeError:
             continue
-        except _RefusedJson as error:
+        except _RefusedJsonError as error:
             raise UserError(str(error)) from None
         except RecursionError:
             raise UserError("nested too deeply") from None
-    return None
+        yield value
+
+
+def first_json_value(text: str) -> Any | None:
+    """Return the first of `json_values`, or None when there is none."""
+    return next(json_values(text), None)
 
 
 def dump_json(value: Any, indent: int | None = None) -> str:
@@ -130,10 +147,15 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
 def write_atomic(path: Path, text: str) -> None:
     """Write a UTF-8 file under a temporary name, sync it and rename it: readers see the old file or the new one.
 
+    A device or a pipe (`/dev/stdout`) is written to, never replaced.
+
     Raises:
         UserError: the folder cannot be written to (missing, read-only, disk full).
     """
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_text(text, encoding="utf-8")
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -141,10 +163,10 @@ def write_atomic(path: Path, text: str) -> None:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
         except BaseException:
-            os.unlink(temporary)
+            Path(temporary).unlink()
             raise
         sync_folder(path.parent)
     except OSError as error:

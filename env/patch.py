@@ -87,7 +87,7 @@ class PatchCheck(FrozenModel):
     """The patch as it was read, numbers as numbers; None when it could not be read."""
 
 
-_PLAIN_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
+_PLAIN_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)")
 _MANY_DIGITS = 40
 
 
@@ -110,7 +110,11 @@ def check_patch(config: GeneratorConfig, raw: Any) -> PatchCheck:
     problems = [_explain(config, coerced, problem) for problem in problems]
     if problems:
         return PatchCheck(accepted=False, errors=tuple(problems), warnings=tuple(warnings), config=config)
-    patch = Patch.parse(coerced, "patch")
+    try:
+        patch = Patch.parse(coerced, "patch")
+    except UserError as error:  # what JSON Schema lets through: half a surrogate pair, a line break after the path
+        refusal = PatchProblem(path="", code="schema", message=str(error))
+        return PatchCheck(accepted=False, errors=(refusal,), warnings=tuple(warnings), config=config)
     errors = _knob_problems(config, patch)
     if not errors:
         after, sum_errors, sum_warnings = _resulting_config(config, patch)
@@ -120,7 +124,9 @@ def check_patch(config: GeneratorConfig, raw: Any) -> PatchCheck:
             diff = diff_configs(config, after)
             if diff:
                 return PatchCheck(accepted=True, warnings=tuple(warnings), diff=diff, config=after, patch=patch)
-            errors.append(PatchProblem(path="/edits", code="no_change", message="the patch changes nothing; every edit equals the current value"))
+            errors.append(
+                PatchProblem(path="/edits", code="no_change", message="the patch changes nothing; every edit equals the current value")
+            )
     return PatchCheck(accepted=False, errors=tuple(errors), warnings=tuple(warnings), config=config, patch=patch)
 
 
@@ -133,7 +139,11 @@ def _coerce_numbers(raw: Any) -> tuple[Any, list[PatchProblem]]:
         value = edit.get("value") if isinstance(edit, dict) else None
         if isinstance(value, str) and len(value) <= _MANY_DIGITS and _PLAIN_DECIMAL.fullmatch(value):
             edit = {**edit, "value": float(value)}
-            warnings.append(PatchProblem(path=f"/edits/{index}/value", code="coerced", message=f"the string {value!r} was read as the number {float(value)}"))
+            warnings.append(
+                PatchProblem(
+                    path=f"/edits/{index}/value", code="coerced", message=f"the string {value!r} was read as the number {float(value)}"
+                )
+            )
         edits.append(edit)
     return {**raw, "edits": edits}, warnings
 
@@ -141,7 +151,7 @@ def _coerce_numbers(raw: Any) -> tuple[Any, list[PatchProblem]]:
 def _explain(config: GeneratorConfig, raw: Any, problem: PatchProblem) -> PatchProblem:
     """Give a schema problem the code and the hint that lets the next try succeed."""
     match = re.fullmatch(r"/edits/(\d+)/(op|path|value)", problem.path)
-    if match is None:
+    if match is None or not isinstance(raw["edits"], list):
         return problem
     edit = raw["edits"][int(match[1])]
     if match[2] == "op":
@@ -179,7 +189,9 @@ def _knob_problems(config: GeneratorConfig, patch: Patch) -> list[PatchProblem]:
         if edit.path.split("/")[2] not in config.sizes:
             problems.append(PatchProblem(path=edit.path, code="unknown_path", message=_unknown_path(config, edit.path)))
         elif edit.path in seen:
-            problems.append(PatchProblem(path=edit.path, code="repeated_path", message=f"edited twice (edits/{index}); give each knob one value"))
+            problems.append(
+                PatchProblem(path=edit.path, code="repeated_path", message=f"edited twice (edits/{index}); give each knob one value")
+            )
         elif (problem := _bound_problem(edit.path, edit.value)) is not None:
             problems.append(problem)
         seen.add(edit.path)
@@ -207,7 +219,9 @@ def _resulting_config(config: GeneratorConfig, patch: Patch) -> tuple[GeneratorC
     return GeneratorConfig.model_validate({**config.to_json(), "sizes": values}), [], warnings
 
 
-def _balanced_ratios(current: dict[str, float], edited: dict[str, float]) -> tuple[dict[str, float], PatchProblem | None, PatchProblem | None]:
+def _balanced_ratios(
+    current: dict[str, float], edited: dict[str, float]
+) -> tuple[dict[str, float], PatchProblem | None, PatchProblem | None]:
     """Return the data ratios that keep the edited values and sum to 1, an error, and a warning."""
     given = math.fsum(edited.values())
     others = {bucket: ratio for bucket, ratio in current.items() if bucket not in edited}
@@ -223,6 +237,8 @@ def _balanced_ratios(current: dict[str, float], edited: dict[str, float]) -> tup
         message = f"the edited data ratios alone sum to {given:.6g}; leave at most 1 for all sizes"
         return {}, PatchProblem(path="/sizes", code="sum_exceeds_one", message=message), None
     left, rest = max(0.0, 1.0 - given), math.fsum(others.values())
+    if abs(left - rest) <= 1e-9:
+        return {**edited, **others}, None, None
     if rest == 0.0 and left > 1e-9:
         message = f"the edited data ratios sum to {given:.6g} and all other sizes have 0, so nothing can take the remaining {left:.6g}; edit them too"
         return {}, PatchProblem(path="/sizes", code="bad_sum", message=message), None

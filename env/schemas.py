@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from envwright.env.base import FrozenModel
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
 
 __all__ = ["SCHEMA_NAMES", "json_schema", "schema_problems"]
 
@@ -25,7 +26,8 @@ def _model(name: str) -> type[FrozenModel]:
     from envwright.env.patch import Patch
     from envwright.env.rollout import Rollout
 
-    return {"config": GeneratorConfig, "patch": Patch, "instance": Instance, "rollout": Rollout}[name]
+    models: dict[str, type[FrozenModel]] = {"config": GeneratorConfig, "patch": Patch, "instance": Instance, "rollout": Rollout}
+    return models[name]
 
 
 @cache
@@ -36,6 +38,8 @@ def json_schema(name: str) -> dict[str, Any]:
 
 @cache
 def _validator(name: str) -> Draft202012Validator:
+    from jsonschema import Draft202012Validator  # slow to import, and only patches need it
+
     return Draft202012Validator(json_schema(name))
 
 

@@ -66,7 +66,7 @@ def _schema(model: type[FrozenModel]) -> dict[str, Any]:
 
 
 def _tool(name: str, arguments: type[ArgumentsT], output: type[FrozenModel], run: Callable[[ArgumentsT, Evidence], FrozenModel]) -> Tool:
-    def call(raw: dict[str, Any], evidence: Evidence, known_ids: tuple[str, ...]) -> FrozenModel:
+    def call(raw: dict[str, Any], evidence: Evidence, _known_ids: tuple[str, ...]) -> FrozenModel:
         return run(validate(arguments, raw), evidence)
 
     return Tool(name, arguments, output, call)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from transformers import Qwen3ForCausalLM
 
+from envwright.env.cells import PAD, VOCABULARY
 from envwright.env.seeding import random_stream
 from envwright.training.demonstrations import Demonstration, demonstrations
 from envwright.training.muon import Muon
@@ -80,7 +81,7 @@ def _rate(done: int, steps: int) -> float:
 def train_base(steps: int, seed: int, on_step: Callable[[int, float, Qwen3ForCausalLM], None]) -> Qwen3ForCausalLM:
     """Train a pocket model from scratch; `on_step(step, loss, model)` is called after every optimizer step."""
     model = new_pocket_model(seed)
-    pad = model.config.pad_token_id
+    pad = VOCABULARY.index(PAD)
     embeddings_and_norms = [p for name, p in model.named_parameters() if p.ndim < 2 or "embed" in name]
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     optimizers = [
@@ -99,7 +100,8 @@ def train_base(steps: int, seed: int, on_step: Callable[[int, float, Qwen3ForCau
             optimizer.zero_grad(set_to_none=True)
             schedule.step()
         on_step(step, float(loss.detach()), model)
-    return model.eval()
+    model.eval()
+    return model
 
 
 def make_base(out: Path, *, steps: int, seed: int, threads: int, say: Callable[[str], None]) -> None:

@@ -30,7 +30,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> _Parser:
-    parser = _Parser(prog="envwright", description="An environment engineer redesigns the training environment between the stages of an RL run.")
+    parser = _Parser(
+        prog="envwright", description="An environment engineer redesigns the training environment between the stages of an RL run."
+    )
     parser.add_argument("--version", action="version", version=f"envwright {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
 
@@ -53,14 +55,23 @@ def _add_run_commands(command: _Add) -> None:
     run.add_argument("settings", metavar="PRESET|FILE", help="a preset (see `envwright presets`) or a settings file")
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/PRESET-ENGINEER-seedN)")
     run.add_argument("--engineer", metavar="SPEC", help=ENGINEER_HELP)
-    run.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help="change a setting, such as grpo.learning_rate=1e-4")
+    run.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
+        help="change a setting, such as grpo.learning_rate=1e-4",
+    )
     run.add_argument("--resume", action="store_true", help="continue the run in the folder after its last finished stage")
     run.add_argument("--dry-run", action="store_true", help="print the resolved settings and stop")
 
     evaluate = command("evaluate", "commands_run:evaluate", "run a policy on instances and grade it")
     evaluate.add_argument("--policy", required=True, metavar="SPEC", help="pocket, or the folder of a checkpoint")
     evaluate.add_argument("--instances", required=True, metavar="FILE|benchmark", help="an instance file, or the zero-shot benchmark grid")
-    evaluate.add_argument("--samples", type=int, default=0, metavar="K", help="completions sampled per board (default 0: one greedy completion)")
+    evaluate.add_argument(
+        "--samples", type=int, default=0, metavar="K", help="completions sampled per board (default 0: one greedy completion)"
+    )
     evaluate.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the sampling noise")
     evaluate.add_argument("--threads", type=int, default=1, metavar="T", help="CPU threads")
     evaluate.add_argument("-o", "--out", metavar="FILE", help="write the rollouts")

@@ -35,10 +35,14 @@ def generate(arguments: argparse.Namespace) -> int:
     begin = time.monotonic()
     made = generate_instances(read_config(Path(arguments.config)), arguments.n, seed=arguments.seed, split=Split(arguments.split))
     write_json_lines(Path(arguments.out), (instance.to_json() for instance in made.instances))
-    print(f"{len(made.instances)} instances ({arguments.split} split) in {arguments.out}, {time.monotonic() - begin:.1f} s", file=sys.stderr)
+    print(
+        f"{len(made.instances)} instances ({arguments.split} split) in {arguments.out}, {time.monotonic() - begin:.1f} s", file=sys.stderr
+    )
     for bucket, record in made.acceptance.items():
         repeats = f", {record.repeated} of them repeats: the cell has no more new boards" if record.repeated else ""
-        print(f"  {bucket}x{bucket}: {record.accepted} instances{repeats}; {100 * record.rate:.1f} % of drawn boards fitted", file=sys.stderr)
+        print(
+            f"  {bucket}x{bucket}: {record.accepted} instances{repeats}; {100 * record.rate:.1f} % of drawn boards fitted", file=sys.stderr
+        )
     return 0
 
 
@@ -63,7 +67,11 @@ def solve(arguments: argparse.Namespace) -> int:
         results.append(result)
         if not arguments.json:
             plan = "" if solution.plan is None else " ".join(letters or "-" for letters in solution.plan)
-            figures = "" if solution.plan is None else f"sum of costs {solution.sum_of_costs}, makespan {solution.makespan}, wait required: {solution.wait_required}"
+            figures = (
+                ""
+                if solution.plan is None
+                else f"sum of costs {solution.sum_of_costs}, makespan {solution.makespan}, wait required: {solution.wait_required}"
+            )
             print(f"{name}  {solution.status}  {figures}  {plan}".rstrip())
     if arguments.json:
         print(dump_json({"results": results}))
@@ -93,11 +101,15 @@ def show(arguments: argparse.Namespace) -> int:
     instance, recorded = _find_instance(Path(arguments.file), arguments.id)
     completion = arguments.completion if arguments.completion is not None else recorded
     print(f"{instance.id}: {instance.size}x{instance.size}, {instance.num_agents} agents, {len(instance.holes)} holes (#)")
-    print(f"optimal: sum of costs {instance.optimal_cost}, makespan {instance.optimal_makespan}; a wait is {'' if instance.wait_required else 'not '}required")
+    print(
+        f"optimal: sum of costs {instance.optimal_cost}, makespan {instance.optimal_makespan}; a wait is {'' if instance.wait_required else 'not '}required"
+    )
     print("A, B, ... are agents at their starts; a, b, ... their goals")
     print(draw_board(instance))
     if completion is None:
-        plan = solve_board(instance.size, instance.holes, instance.starts, instance.goals).plan or ()
+        plan = solve_board(instance.size, instance.holes, instance.starts, instance.goals).plan
+        if plan is None:
+            raise UserError(f"{arguments.file}: no plan was found for {instance.id}; give a plan to draw with --completion")
         paths = paths_from_moves(instance.starts, plan)
         print(f"\nan optimal plan: {' '.join(letters or '-' for letters in plan)}")
     else:
@@ -140,7 +152,10 @@ def grade(arguments: argparse.Namespace) -> int:
     graded = [graded_rollout(rollout) for rollout in recorded]
     differ = sum(before.outcome != after.outcome for before, after in zip(recorded, graded, strict=True))
     if differ:
-        print(f"{differ} of {len(graded)} recorded outcomes disagree with their completions; the completions were graded anew", file=sys.stderr)
+        print(
+            f"{differ} of {len(graded)} recorded outcomes disagree with their completions; the completions were graded anew",
+            file=sys.stderr,
+        )
     if arguments.out:
         write_json_lines(Path(arguments.out), (rollout.to_json() for rollout in graded))
     print_summary(summarise(graded), as_json=arguments.json)

@@ -48,7 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print(dump_json(settings.to_json(), indent=2))
         boards = settings.instances_per_stage
-        print(f"each stage: {settings.steps_per_stage} steps, {boards} boards, {boards * settings.grpo.num_generations} completions; stage 0 by size:")
+        print(
+            f"each stage: {settings.steps_per_stage} steps, {boards} boards, {boards * settings.grpo.num_generations} completions; stage 0 by size:"
+        )
         print("  " + ", ".join(f"{bucket}x{bucket} {count}" for bucket, count in settings.config.counts(boards).items()))
         return 0
     _need_torch("envwright run")

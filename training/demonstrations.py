@@ -58,7 +58,9 @@ def demonstrations(
     np.put_along_axis(free_BC, holes_BH, False, axis=1)
 
     distance_BKRC = _distances(free_BC.reshape(count, size, size), goals_BK)
-    start_distance_BK = np.take_along_axis(distance_BKRC[:, :, 1:-1, 1:-1].reshape(count, num_agents, -1), starts_BK[:, :, None], axis=2)[..., 0]
+    start_distance_BK = np.take_along_axis(distance_BKRC[:, :, 1:-1, 1:-1].reshape(count, num_agents, -1), starts_BK[:, :, None], axis=2)[
+        ..., 0
+    ]
     usable_B = (start_distance_BK < _FAR).all(axis=1) & (starts_BK != goals_BK).all(axis=1)
     keep = np.flatnonzero(usable_B)
     walks_TBK = _walks(rng, distance_BKRC[keep], starts_BK[keep], wait_probability)
@@ -96,7 +98,7 @@ def _walks(
     size = distance_BKRC.shape[2] - 2
     b_index, k_index = np.indices(starts_BK.shape)
     row, col = starts_BK // size + 1, starts_BK % size + 1
-    steps = []
+    steps: list[npt.NDArray[np.int64]] = []
     while True:
         here = distance_BKRC[b_index, k_index, row, col]
         if not here.any():

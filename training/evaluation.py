@@ -32,7 +32,9 @@ def rollout_of(instance: Instance, sample: Sample, stage: int, split: Split) -> 
     )
 
 
-def evaluate(policy: PocketPolicy, instances: Sequence[Instance], *, stage: int, split: Split, samples: int, seed: int | None) -> list[Rollout]:
+def evaluate(
+    policy: PocketPolicy, instances: Sequence[Instance], *, stage: int, split: Split, samples: int, seed: int | None
+) -> list[Rollout]:
     """Return graded rollouts: `samples` per instance, or one greedy one each when `seed` is None."""
     groups = policy.sample(instances, 1 if seed is None else samples, seed=seed)
     return [rollout_of(instance, sample, stage, split) for instance, group in zip(instances, groups, strict=True) for sample in group]
@@ -41,4 +43,7 @@ def evaluate(policy: PocketPolicy, instances: Sequence[Instance], *, stage: int,
 def group_validity(policy: PocketPolicy, instances: Sequence[Instance], num_generations: int, seed: int) -> list[list[bool]]:
     """Return, per instance, whether each completion of a group of `num_generations` is valid."""
     groups = policy.sample(instances, num_generations, seed=seed)
-    return [[grade_completion(instance, sample.text).outcome.valid for sample in group] for instance, group in zip(instances, groups, strict=True)]
+    return [
+        [grade_completion(instance, sample.text).outcome.valid for sample in group]
+        for instance, group in zip(instances, groups, strict=True)
+    ]

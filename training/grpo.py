@@ -117,7 +117,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 
     def _compute_loss(self, model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         if self.loss_type != "dapo" or self.beta != 0.0:
-            return super()._compute_loss(model, inputs)
+            loss: torch.Tensor = super()._compute_loss(model, inputs)
+            return loss
         lengths = inputs["completion_mask"].sum(1)
         rows = torch.argsort(lengths, stable=True)
         rows = rows[inputs["advantages"][rows] != 0]
@@ -151,7 +152,12 @@ class _Reporter(TrainerCallback):
         self.begin = time.monotonic()
 
     def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, float] | None = None, **_: Any
+        self,
+        args: TrainingArguments,  # noqa: ARG002  # transformers passes it by name
+        state: TrainerState,
+        control: TrainerControl,  # noqa: ARG002
+        logs: dict[str, float] | None = None,
+        **_: Any,
     ) -> None:
         """Called after every optimizer step, and once at the end without a loss."""
         if logs is None or "loss" not in logs:
@@ -172,7 +178,9 @@ class _Reporter(TrainerCallback):
         )
         self.begin = now
         if not (math.isfinite(report.loss) and math.isfinite(report.grad_norm)):
-            raise FloatingPointError(f"loss {report.loss} and gradient norm {report.grad_norm} at step {report.step}: lower grpo.learning_rate")
+            raise FloatingPointError(
+                f"loss {report.loss} and gradient norm {report.grad_norm} at step {report.step}: lower grpo.learning_rate"
+            )
         self.reports.append(report)
         self.on_step(report)
 

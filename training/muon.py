@@ -21,7 +21,7 @@ def _orthogonalise(update_BMN: torch.Tensor, iterations: int) -> torch.Tensor:
     """Return the nearest semi-orthogonal matrices, roughly: singular values end between 0.7 and 1.2."""
     a, b, c = _COEFFICIENTS
     flipped = update_BMN.shape[-2] > update_BMN.shape[-1]
-    x = update_BMN.mT if flipped else update_BMN
+    x: torch.Tensor = update_BMN.mT if flipped else update_BMN
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(iterations):
         gram = x @ x.mT
@@ -43,7 +43,7 @@ class Muon(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]  # returns no loss: nobody passes a closure
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]  # noqa: ARG002  # returns no loss: nobody passes a closure
         """Update the parameters from their gradients."""
         for group in self.param_groups:
             by_shape: defaultdict[torch.Size, list[torch.nn.Parameter]] = defaultdict(list)
@@ -53,9 +53,11 @@ class Muon(torch.optim.Optimizer):
             for shape, parameters in by_shape.items():
                 directions = []
                 for parameter in parameters:
-                    buffer = self.state[parameter].setdefault("momentum", torch.zeros_like(parameter))
-                    buffer.lerp_(parameter.grad, 1 - group["momentum"])  # type: ignore[arg-type]  # None was left out above
-                    directions.append(torch.lerp(parameter.grad, buffer, group["momentum"]))  # type: ignore[arg-type]
+                    gradient = parameter.grad
+                    assert gradient is not None
+                    buffer: torch.Tensor = self.state[parameter].setdefault("momentum", torch.zeros_like(parameter))
+                    buffer.lerp_(gradient, 1 - group["momentum"])
+                    directions.append(torch.lerp(gradient, buffer, group["momentum"]))
                 updates = _orthogonalise(torch.stack(directions), iterations=5)
                 scale = 0.2 * max(shape) ** 0.5
                 for parameter, update in zip(parameters, updates, strict=True):

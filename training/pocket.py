@@ -50,7 +50,6 @@ def new_pocket_model(seed: int, *, width: int = 128, layers: int = 4) -> Qwen3Fo
         pad_token_id=VOCABULARY.index(PAD),
         bos_token_id=VOCABULARY.index(BEGIN),
         eos_token_id=VOCABULARY.index(END),
-        attn_implementation="sdpa",
         dtype=torch.float32,
     )
     return Qwen3ForCausalLM(config)

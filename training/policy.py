@@ -91,7 +91,9 @@ def load_policy(spec: str) -> PocketPolicy:
     transformers_logging.disable_progress_bar()
     folder = BASE_CHECKPOINT if spec == "pocket" else Path(spec)
     if not folder.is_dir():
-        raise UserError(f"policy {spec!r}: no such folder; give 'pocket' or the folder of a pocket checkpoint, such as RUN/stages/00/checkpoint")
+        raise UserError(
+            f"policy {spec!r}: no such folder; give 'pocket' or the folder of a pocket checkpoint, such as RUN/stages/00/checkpoint"
+        )
     if not (folder / "config.json").is_file() or not (folder / "model.safetensors").is_file():
         raise UserError(f"policy {spec!r}: needs config.json and model.safetensors; is this a checkpoint folder?")
     try:

@@ -59,7 +59,9 @@ class Progress:
         self.say(f"== stage {number} ({number + 1} of {self._stages}): knobs of its {boards} boards, {config.num_agents} agents each ==")
         self.say("   map      share   holes   wait-required")
         for bucket, knobs in config.buckets():
-            self.say(f"   {bucket + 'x' + bucket:<8}{_percent(knobs.data_ratio)} {_percent(knobs.hole_ratio)}   {_percent(knobs.wait_ratio)}")
+            self.say(
+                f"   {bucket + 'x' + bucket:<8}{_percent(knobs.data_ratio)} {_percent(knobs.hole_ratio)}   {_percent(knobs.wait_ratio)}"
+            )
 
     def generated(self, made: Generated, seconds: float) -> None:
         """The stage's boards are there."""
@@ -124,7 +126,9 @@ class Progress:
     ) -> None:
         """The held-out table, before and after."""
         self.say("")
-        self.say(f"== held-out boards ({base_greedy.n}, in no training or validation set): valid plans before and after {len(stages)} stages ==")
+        self.say(
+            f"== held-out boards ({base_greedy.n}, in no training or validation set): valid plans before and after {len(stages)} stages =="
+        )
         self.say("                          before                  after                   change")
         rows: list[tuple[str, Tally, Tally]] = [("greedy, all", base_greedy, final_greedy), ("sampled, all", base_sampled, final_sampled)]
         rows += [(f"sampled, {b}x{b}", base_sampled.by_size[b], final_sampled.by_size[b]) for b in base_sampled.by_size]

@@ -94,7 +94,7 @@ class StageFolder:
         for file in temporary.iterdir():
             with file.open("rb") as handle:
                 os.fsync(handle.fileno())
-        os.replace(temporary, self.checkpoint)
+        temporary.replace(self.checkpoint)
         sync_folder(self.path)
 
     def read_checkpoint(self) -> tuple[PocketPolicy, dict[str, Any]]:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.nn.functional import linear, rms_norm, silu
 from transformers import Qwen3ForCausalLM
+
+from envwright.env.cells import END, VOCABULARY
 
 __all__ = ["PocketSampler"]
 
@@ -47,7 +50,7 @@ class PocketSampler:
         if config.num_attention_heads != config.num_key_value_heads:
             raise ValueError("the pocket sampler expects as many key-value heads as attention heads")
         self.heads, self.head_dim, self.eps = config.num_attention_heads, config.head_dim, config.rms_norm_eps
-        self.end = int(config.eos_token_id)
+        self.end = VOCABULARY.index(END)
         self.max_positions = int(config.max_position_embeddings)
         decoder = model.model
         self.embedding = decoder.embed_tokens.weight.detach().clone()
@@ -65,7 +68,8 @@ class PocketSampler:
             )
             for layer in decoder.layers
         ]
-        theta = float(config.rope_parameters["rope_theta"])
+        rope: dict[str, Any] = dict(config.rope_parameters or {})
+        theta = float(rope["rope_theta"])
         inverse = 1.0 / theta ** (torch.arange(0, self.head_dim, 2, dtype=torch.float32) / self.head_dim)
         angles = torch.outer(torch.arange(self.max_positions, dtype=torch.float32), inverse)
         self.cos = torch.cat([angles.cos(), angles.cos()], dim=-1)
@@ -78,7 +82,13 @@ class PocketSampler:
         return x_BHTD * self.cos[positions_BT][:, None] + swapped * self.sin[positions_BT][:, None]
 
     def _forward(
-        self, ids_BT: torch.Tensor, positions_BT: torch.Tensor, mask_BTS: torch.Tensor, keys: list[torch.Tensor], values: list[torch.Tensor], filled: int
+        self,
+        ids_BT: torch.Tensor,
+        positions_BT: torch.Tensor,
+        mask_BTS: torch.Tensor,
+        keys: list[torch.Tensor],
+        values: list[torch.Tensor],
+        filled: int,
     ) -> torch.Tensor:
         """Run T new tokens, write their keys and values behind the `filled` ones, return the last token's logits (B, V)."""
         batch, length = ids_BT.shape

@@ -147,11 +147,11 @@ def _override(raw: dict[str, Any], override: str) -> None:
         raise UserError(f"--set {override!r}: expected KEY=VALUE, such as --set seed=1")
     *parents, last = key.split(".")
     known = _known_keys(RunSettings)
-    if not parents or parents[0] not in ("config",):
-        if key not in known and not any(key.startswith(f"{name}.sizes.") for name in ("config", "evaluation.config")):
-            close = difflib.get_close_matches(key, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise UserError(f"--set {key}: no such setting{hint} Known: {', '.join(known)}")
+    in_config = key.startswith(("config.", "evaluation.config."))
+    if key not in known and not in_config:
+        close = difflib.get_close_matches(key, known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise UserError(f"--set {key}: no such setting{hint} Known: {', '.join(known)}")
     target = raw
     for parent in parents:
         target = target.setdefault(parent, {})

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,13 +24,13 @@ from envwright.env.config import GeneratorConfig
 from envwright.env.generator import generate
 from envwright.env.instance import Instance
 from envwright.env.jsonio import write_json
-from envwright.env.patch import Change, Edit, Patch, apply_patch, diff_configs
+from envwright.env.patch import Edit, Patch, apply_patch, diff_configs
 from envwright.env.rollout import Rollout
 from envwright.env.seeding import derive_seed
 from envwright.env.summary import RolloutSummary, Tally, summarise
 from envwright.tools.evidence import Evidence, PolicyProbe, StageRecord
-from envwright.training.evidence import stage_record
 from envwright.training.evaluation import evaluate, group_validity
+from envwright.training.evidence import stage_record
 from envwright.training.grpo import StageTraining, StepReport, train_stage
 from envwright.training.policy import PocketPolicy, load_policy
 from envwright.training.progress import Progress
@@ -196,7 +195,9 @@ class _Run:
 
         return probe
 
-    def _entry(self, number: int, record: StageRecord, measured: _Measured, steps: Sequence[StepReport], redesign: Redesign) -> dict[str, Any]:
+    def _entry(
+        self, number: int, record: StageRecord, measured: _Measured, steps: Sequence[StepReport], redesign: Redesign
+    ) -> dict[str, Any]:
         """The stage's line in summary.json, without its wall-clock time."""
         return {
             "stage": number,

@@ -65,9 +65,7 @@ class ConflictSearch:
         self._serial = 0
         self._heap: list[tuple[int, int, int, _Node, bool]] = []
         high = NEVER if deadline is None else deadline
-        root = self._root(
-            [ConstrainedAgent(board, s, g, wait_free=wait_free, high=high) for s, g in zip(starts, goals, strict=True)]
-        )
+        root = self._root([ConstrainedAgent(board, s, g, wait_free=wait_free, high=high) for s, g in zip(starts, goals, strict=True)])
         if root is not None:
             self._push(root.cost, root, weighed=False)
 
@@ -192,9 +190,7 @@ class ConflictSearch:
         return _Node(agents, costs, mdds, paths, conflicts, node.bounds, sum(costs), sum(map(len, conflicts.values())))
 
 
-def _recount(
-    conflicts: dict[Pair, list[Conflict]], paths: list[list[int]], stale: list[int]
-) -> dict[Pair, list[Conflict]]:
+def _recount(conflicts: dict[Pair, list[Conflict]], paths: list[list[int]], stale: list[int]) -> dict[Pair, list[Conflict]]:
     """Returns the conflicts by pair after the paths of the `stale` agents changed."""
     kept = {}
     for i, j in combinations(range(len(paths)), 2):

@@ -64,9 +64,7 @@ def _cardinality(conflict: Conflict, mdds: Sequence[Mdd]) -> int:
     if kind is ConflictKind.VERTEX:
         return (mdds[first][time] == here) + (mdds[second][time] == here)
     there = 1 << origin
-    return (mdds[first][time] == here and mdds[first][time - 1] == there) + (
-        mdds[second][time] == there and mdds[second][time - 1] == here
-    )
+    return (mdds[first][time] == here and mdds[first][time - 1] == there) + (mdds[second][time] == there and mdds[second][time - 1] == here)
 
 
 def choose_conflict(conflicts: Iterable[Sequence[Conflict]], mdds: Sequence[Mdd]) -> Conflict:

@@ -44,9 +44,7 @@ class _GroupStep(NamedTuple):
 class JointSearch:
     """One joint search; after `Outcome.FOUND`, `plan` holds the paths as cell indices."""
 
-    def __init__(
-        self, board: BitBoard, starts: list[int], goals: list[int], *, wait_free: bool = False, cap: int | None = None
-    ) -> None:
+    def __init__(self, board: BitBoard, starts: list[int], goals: list[int], *, wait_free: bool = False, cap: int | None = None) -> None:
         """Sets up the search; the arguments are those of `ConflictSearch`."""
         self.plan: list[list[int]] = []
         self._board = board
@@ -65,9 +63,7 @@ class JointSearch:
         """Searches until the optimum, the proof that there is none, or `state_limit` states."""
         best: dict[State, int] = {}  # state -> lexicographic cost so far, see `_SUM`
         parents: dict[State, State] = {}
-        heap: list[
-            tuple[int, int, int, int, State, int]
-        ] = []  # bound, of which to come, growth, cost, state, partition
+        heap: list[tuple[int, int, int, int, State, int]] = []  # bound, of which to come, growth, cost, state, partition
         stride = 2 if self._wait_free else 1  # without waits each bound grows by an even number
 
         def push(state: State, cost: int) -> None:
@@ -110,11 +106,7 @@ class JointSearch:
     def _first_states(self) -> list[State]:
         """Lists the starting states: an agent that starts on its goal may or may not stay there for good."""
         choices = [(s, PARKED) if s == g else (s,) for s, g in zip(self._starts, self._goals, strict=True)]
-        return [
-            state
-            for state in product(*choices)
-            if all(place in bounds for place, bounds in zip(state, self._bounds, strict=True))
-        ]
+        return [state for state in product(*choices) if all(place in bounds for place, bounds in zip(state, self._bounds, strict=True))]
 
     def _set_tables(self) -> None:
         """Tables the costs of single agents and pairs, and lists how pairs and a single can make up the whole."""

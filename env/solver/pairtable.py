@@ -23,9 +23,7 @@ class Step(NamedTuple):
     cell: int
 
 
-def pair_costs(
-    first: Mapping[int, Iterable[Step]], second: Mapping[int, Iterable[Step]], goal: int, other_goal: int
-) -> PairCosts:
+def pair_costs(first: Mapping[int, Iterable[Step]], second: Mapping[int, Iterable[Step]], goal: int, other_goal: int) -> PairCosts:
     """Returns the least joint cost left for two agents; a pair of places from which there is no way is missing.
 
     Args:
@@ -67,11 +65,7 @@ def matchings(agents: Sequence[int]) -> list[list[tuple[int, int]]]:
     if len(agents) < 2:
         return [[]]
     first, rest = agents[0], agents[1:]
-    found = [
-        [(first, partner), *others]
-        for partner in rest
-        for others in matchings([agent for agent in rest if agent != partner])
-    ]
+    found = [[(first, partner), *others] for partner in rest for others in matchings([agent for agent in rest if agent != partner])]
     if len(agents) % 2:
         found += matchings(rest)
     return found

@@ -15,7 +15,7 @@ from envwright.env.solver.cbs import ConflictSearch
 from envwright.env.solver.joint import JointSearch
 from envwright.env.solver.reachability import ReachabilitySearch, is_searchable
 
-EASY_NODES = 40
+EASY_NODES = 6
 """CBS nodes before unsolvability is suspected."""
 
 MIN_NODES, MAX_NODES = 100, 1_500
@@ -78,9 +78,7 @@ def plan_search(
     if outcome is not Outcome.LIMIT:
         return SearchResult(outcome, cbs.plan)
     if cap is None and any(
-        _proves_unsolvable(board, starts, goals, group, budget)
-        for group in range(3, agents + 1)
-        if is_searchable(cells, group)
+        _proves_unsolvable(board, starts, goals, group, budget) for group in range(3, agents + 1) if is_searchable(cells, group)
     ):
         return SearchResult(Outcome.EXHAUSTED, [])
     if placements <= JOINT_PLACEMENTS:

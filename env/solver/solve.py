@@ -110,9 +110,7 @@ def _labelled(
     )
 
 
-def _tightened(
-    board: BitBoard, results: list[SearchResult], longest: int, budget: Budget
-) -> tuple[bool, list[SearchResult]]:
+def _tightened(board: BitBoard, results: list[SearchResult], longest: int, budget: Budget) -> tuple[bool, list[SearchResult]]:
     """Shortens the makespan of the whole: only components that decide it have to be searched."""
     results = results.copy()
     for index in sorted(range(len(results)), key=lambda k: -makespan(results[k].plan)):

@@ -49,14 +49,16 @@ def test_engineers_of_a_later_release_are_named_as_such(spec: str) -> None:
 def test_an_unknown_engineer_is_one_line_with_the_closest_match(spec: str, words: str) -> None:
     with pytest.raises(UserError) as caught:
         make_engineer(spec)
-    assert words in str(caught.value) and "\n" not in str(caught.value)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("spec", ["random", "learnability"])
 def test_baselines_emit_a_real_patch_with_a_transcript(spec: str, tmp_path: Path) -> None:
     evidence = make_evidence(SMALL)
     result = make_engineer(spec).design(evidence, tmp_path / "t.jsonl")
-    assert result.stop_reason is StopReason.PATCH_ACCEPTED and result.patch is not None
+    assert result.stop_reason is StopReason.PATCH_ACCEPTED
+    assert result.patch is not None
     assert apply_patch(evidence.config, result.patch) == result.config
     assert all(edit.reason for edit in result.patch.edits)
     assert read_transcript(tmp_path / "t.jsonl").end.patch == result.patch

@@ -35,7 +35,8 @@ def test_an_accepted_proposal_ends_the_session(evidence: Evidence, patch_argumen
     result, model = play(evidence, BREAKDOWN, ("propose_patch", patch_arguments))
     model.assert_consumed()
     assert result.stop_reason is StopReason.PATCH_ACCEPTED
-    assert result.accepted is not None and result.accepted.config.sizes["4"].wait_ratio == 0.5
+    assert result.accepted is not None
+    assert result.accepted.config.sizes["4"].wait_ratio == 0.5
     assert result.usage == Usage(requests=2, tool_calls=2)
 
 
@@ -52,7 +53,9 @@ def test_a_refused_proposal_goes_back_to_the_model_and_can_be_corrected(evidence
 def test_a_misspelt_tool_is_answered_with_the_list_of_tools(evidence: Evidence) -> None:
     result, _ = play(evidence, ("failure_breakdwn", {"by": ["size"]}), "KEEP: enough")
     error = answers(result)[0]["error"]
-    assert error["code"] == "unknown_tool" and "failure_breakdown" in error["message"] and "propose_patch" in error["message"]
+    assert error["code"] == "unknown_tool"
+    assert "failure_breakdown" in error["message"]
+    assert "propose_patch" in error["message"]
     assert result.stop_reason is StopReason.KEPT
 
 
@@ -61,7 +64,9 @@ def test_words_alone_change_nothing_after_one_nudge(evidence: Evidence) -> None:
     model.assert_consumed()
     assert (result.stop_reason, result.accepted, result.note) == (StopReason.NO_PATCH, None, "As I said, done.")
     nudges = [message for message in result.messages if isinstance(message, UserMessage)][1:]
-    assert len(nudges) == 1 and "propose_patch" in nudges[0].content and "KEEP" in nudges[0].content
+    assert len(nudges) == 1
+    assert "propose_patch" in nudges[0].content
+    assert "KEEP" in nudges[0].content
 
 
 def test_a_nudged_model_can_go_on(evidence: Evidence, patch_arguments: dict[str, Any]) -> None:
@@ -100,7 +105,8 @@ def test_calls_after_an_accepted_proposal_are_not_carried_out(evidence: Evidence
     result, _ = play(evidence, call_message(("propose_patch", patch_arguments), BREAKDOWN))
     assert (result.stop_reason, result.usage.tool_calls) == (StopReason.PATCH_ACCEPTED, 1)
     last = result.messages[-1]
-    assert isinstance(last, ToolMessage) and "not carried out" in last.content
+    assert isinstance(last, ToolMessage)
+    assert "not carried out" in last.content
 
 
 class Chatterbox:

@@ -60,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text.encode())
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *args: Any) -> None:
         pass
 
 
@@ -108,7 +108,8 @@ def test_a_server_that_calls_tools_redesigns_the_config(
     assert server.requests[1]["messages"][2]["tool_calls"][0]["function"]["arguments"] == '{"by": ["size"]}'
     assert server.keys[0] == f"Bearer {KEY}"
     recording = read_transcript(tmp_path / "t.jsonl")
-    assert recording.end.seconds is not None and recording.header.model == "openai:m"
+    assert recording.end.seconds is not None
+    assert recording.header.model == "openai:m"
     assert KEY not in (tmp_path / "t.jsonl").read_text(encoding="utf-8")
 
 
@@ -158,7 +159,8 @@ def test_failures_are_one_line_with_the_next_step_and_without_the_key(server: Se
     server.answers = [answer]
     with pytest.raises(ModelError) as caught:
         ask(server, api_key=KEY, max_retries=0)
-    assert words in str(caught.value) and "\n" not in str(caught.value)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
     assert KEY not in str(caught.value)
 
 

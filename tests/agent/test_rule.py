@@ -99,7 +99,8 @@ def test_without_a_size_that_can_use_it_no_share_moves() -> None:
 
 def test_boards_never_solved_are_only_tried_when_a_policy_can_vouch_for_them() -> None:
     (edit,) = plan_edits(make_config([4]), sizes(s4=(0, 48)))
-    assert edit.tentative and edit.value == 0.375
+    assert edit.tentative
+    assert edit.value == 0.375
 
 
 def test_few_samples_give_no_edit() -> None:
@@ -138,7 +139,8 @@ def test_the_rule_looks_then_tries_then_proposes_and_cites_what_it_saw(tmp_path:
     lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()]
     calls = [call["function"]["name"] for line in lines for call in line.get("tool_calls", [])]
     assert calls == ["failure_breakdown", "simulate_config", "propose_patch"]
-    assert result.stop_reason is StopReason.PATCH_ACCEPTED and result.warnings == ()
+    assert result.stop_reason is StopReason.PATCH_ACCEPTED
+    assert result.warnings == ()
     assert result.patch is not None
     assert {edit.path: (edit.value, edit.evidence) for edit in result.patch.edits} == {
         f"/sizes/{size}/wait_ratio": (0.5, ("failure_breakdown#1", "simulate_config#1")) for size in (4, 5)
@@ -222,7 +224,8 @@ class _Answer:
 def test_a_refused_edit_is_dropped_and_the_rest_proposed_again(path: str) -> None:
     evidence = make_evidence(TWO)
     result = session(Refusing(evidence, {"path": path, "code": "infeasible", "message": "no"}), evidence)
-    assert result.accepted is not None and result.accepted.patch is not None
+    assert result.accepted is not None
+    assert result.accepted.patch is not None
     assert [edit.path for edit in result.accepted.patch.edits] == ["/sizes/5/wait_ratio"]
 
 
@@ -262,13 +265,15 @@ def test_a_log_without_validation_boards_is_read_on_its_training_boards() -> Non
 
 def test_without_rollouts_the_config_is_kept_and_the_note_says_why() -> None:
     result = redesign(Evidence(config=make_config(), rollouts=()))
-    assert result.stop_reason is StopReason.KEPT and "no rollouts" in result.note
+    assert result.stop_reason is StopReason.KEPT
+    assert "no rollouts" in result.note
 
 
 def test_the_rule_needs_the_config_in_the_conversation() -> None:
     evidence = make_evidence({"4": BASE["4"]})
     result = ModelEngineer(RuleModel(), context=lambda briefing: ()).design(evidence)
-    assert result.stop_reason is StopReason.MODEL_ERROR and "no current config" in result.note
+    assert result.stop_reason is StopReason.MODEL_ERROR
+    assert "no current config" in result.note
     with pytest.raises(ModelError):
         RuleModel().complete(
             [AssistantMessage.model_validate(_called("failure_breakdown")), ToolMessage(tool_call_id="call_1", content='{"rows":[]}')], []

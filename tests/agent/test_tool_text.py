@@ -80,7 +80,8 @@ def test_other_text_holds_no_call_and_no_problem(text: str) -> None:
 def test_a_block_that_cannot_be_read_is_a_clear_problem_and_no_half_of_the_message_acts(block: str, words: str) -> None:
     found = read_text_calls(f"<tool_call>{ONE}</tool_call><tool_call>{block}</tool_call>")
     assert found.calls == ()
-    assert found.problem is not None and words in found.problem
+    assert found.problem is not None
+    assert words in found.problem
 
 
 def test_text_around_calls_is_kept_without_the_thinking() -> None:

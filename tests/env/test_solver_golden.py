@@ -21,9 +21,7 @@ def test_golden_boards_are_solved_at_their_known_cost(name: str) -> None:
     assert boards
     wrong = []
     for board in boards:
-        found = solve(
-            board["size"], board["holes"], board["starts"], board["goals"], label_waits=False, break_ties=False
-        )
+        found = solve(board["size"], board["holes"], board["starts"], board["goals"], label_waits=False, break_ties=False)
         if (found.status, found.sum_of_costs) != (SolveStatus.OPTIMAL, board["optimal_cost"]):
             wrong.append((board["id"], found))
     assert not wrong

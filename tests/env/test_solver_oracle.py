@@ -81,10 +81,7 @@ def oracle(board: Board, *, count_waits: bool) -> tuple[int, int] | None:
                 ((*chosen, place), waits + wait)
                 for chosen, waits in partial
                 for place, wait in known[agent][state[agent]]
-                if not any(
-                    place[0] == other or (place[0] == state[k][0] and other == cell)
-                    for k, (other, _) in enumerate(chosen)
-                )
+                if not any(place[0] == other or (place[0] == state[k][0] and other == cell) for k, (other, _) in enumerate(chosen))
             ]
         for child, waits in partial:
             spent = (total, cost[1] + (waits if count_waits else 1))
@@ -132,9 +129,7 @@ def disagreement(board: Board, found: Solution) -> str | None:
     return f"{board}: {wrong}, {found.plan}" if wrong else None
 
 
-@pytest.mark.parametrize(
-    ("size", "agents", "boards"), [(3, 1, 50), (3, 2, 200), (3, 3, 60), (4, 1, 50), (4, 2, 150), (3, 4, 8), (4, 3, 8)]
-)
+@pytest.mark.parametrize(("size", "agents", "boards"), [(3, 1, 50), (3, 2, 200), (3, 3, 60), (4, 1, 50), (4, 2, 150), (3, 4, 8), (4, 3, 8)])
 def test_solver_agrees_with_the_oracle_in_cost_makespan_and_wait(size: int, agents: int, boards: int) -> None:
     rng = random.Random(f"{size}-{agents}")
     for _ in range(boards):

@@ -240,7 +240,7 @@ JSON = st.recursive(
 def test_no_arguments_whatever_crash_a_tool(evidence: Evidence, name: str, data: st.DataObject) -> None:
     known = list(TOOLS[name].parameters["properties"])
     # An unknown argument keeps `env_stats` and `simulate_config` from generating boards 40 times over.
-    arguments = data.draw(st.fixed_dictionaries({"broken": JSON}, optional={key: JSON for key in known}))
+    arguments = data.draw(st.fixed_dictionaries({"broken": JSON}, optional=dict.fromkeys(known, JSON)))
     if name in ("failure_breakdown", "propose_patch", "sample_maps") and data.draw(st.booleans()):
         arguments.pop("broken")
     result = Toolbox(evidence).call(name, arguments)
