@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -60,6 +61,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole)
 
 
@@ -67,10 +69,16 @@ def parse_json(text: str, where: str = "JSON") -> Any:
     """Parse one JSON document.
 
     Raises:
-        UserError: not JSON, a repeated key, NaN or Infinity, a number beyond a double's range, nested too deeply.
+        UserError: not JSON, a repeated key, NaN or Infinity, a number beyond a double's range, half a surrogate pair, nested
+            too deeply.
     """
     try:
-        return _DECODER.decode(text)
+        value = _DECODER.decode(text)
+        if _SURROGATE.search(text):
+            dump_json(value).encode("utf-8")
+        return value
+    except UnicodeEncodeError:
+        raise UserError(f"{where}: half a surrogate pair is no text") from None
     except json.JSONDecodeError as error:
         raise UserError(f"{where}: not valid JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
     except _RefusedJsonError as error:

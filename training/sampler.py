@@ -21,7 +21,7 @@ __all__ = ["PocketSampler"]
 
 _MASKED = -1e9
 _ABSENT = -1
-_COMPACT_BELOW = 0.85
+_COMPACT_BELOW = 0.8
 """Ended rows are dropped once fewer than this share of the batch goes on."""
 
 
@@ -35,6 +35,14 @@ class _Layer:
     post_norm: torch.Tensor
     gate_up: torch.Tensor
     down: torch.Tensor
+
+
+def _take(cache_BHTD: torch.Tensor, rows: torch.Tensor, filled: int) -> torch.Tensor:
+    """Return a cache with some of the rows, copying only its filled positions."""
+    kept = cache_BHTD[rows, :, :filled]
+    cache = torch.empty((len(kept), *cache_BHTD.shape[1:]))
+    cache[:, :, :filled] = kept
+    return cache
 
 
 class PocketSampler:
@@ -162,7 +170,10 @@ class PocketSampler:
             if not remaining or step == room - longest - 1:
                 break
             if remaining < _COMPACT_BELOW * len(owner):
-                keys, values = [part[alive] for part in keys], [part[alive] for part in values]
+                keys, values = (
+                    [_take(part, alive, longest + step) for part in keys],
+                    [_take(part, alive, longest + step) for part in values],
+                )
                 padding, position, owner, tokens, alive = padding[alive], position[alive], owner[alive], tokens[alive], alive[alive]
             position = position + 1
             logits = self._forward(tokens[:, None], position[:, None], padding, keys, values, longest + step)

@@ -32,6 +32,7 @@ from envwright.tools.evidence import Evidence, PolicyProbe, StageRecord
 from envwright.training.evaluation import evaluate, group_validity
 from envwright.training.evidence import stage_record
 from envwright.training.grpo import StageTraining, StepReport, train_stage
+from envwright.training.memory import keep_freed_memory
 from envwright.training.policy import PocketPolicy, load_policy
 from envwright.training.progress import Progress
 from envwright.training.runstore import RunStore, StageFolder
@@ -62,6 +63,7 @@ def run_stages(store: RunStore, settings: RunSettings, progress: Progress) -> di
     """
     torch.set_num_threads(settings.threads)
     torch.use_deterministic_algorithms(True)
+    keep_freed_memory()
     return _Run(store, settings, progress).run()
 
 

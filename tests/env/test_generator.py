@@ -1,0 +1,149 @@
+"""The generator: exact counts, one split, no repeats, the same boards for the same seed."""
+
+from collections import Counter
+from itertools import permutations
+
+import pytest
+
+from envwright.env import generator
+from envwright.env.benchmark import BENCHMARK_SIZES, benchmark_instances
+from envwright.env.canonical import Split, split_of_hash
+from envwright.env.config import GeneratorConfig
+from envwright.env.errors import InfeasibleError
+from envwright.env.generator import generate, num_holes, wait_count
+from envwright.env.instance import Board, Instance, instance_id, label_board
+
+Knobs = tuple[float, float, float]
+
+
+def config_of(num_agents: int, **sizes: Knobs) -> GeneratorConfig:
+    """`x4=(data, hole, wait)` gives 4x4 these ratios."""
+    names = ("data_ratio", "hole_ratio", "wait_ratio")
+    raw = {size[1:]: dict(zip(names, knobs, strict=True)) for size, knobs in sizes.items()}
+    return GeneratorConfig.parse({"num_agents": num_agents, "sizes": raw}, "config")
+
+
+MIXED = config_of(2, x3=(0.21, 0.2, 0.5), x4=(0.46, 0.15, 0.25), x6=(0.33, 0.1, 0.4))
+
+
+def split_of(instance: Instance) -> Split:
+    return split_of_hash(instance.id.rpartition("-")[2])
+
+
+@pytest.mark.parametrize("split", list(Split))
+def test_counts_holes_waits_agents_and_split_are_exactly_as_asked(split: Split) -> None:
+    made = generate(MIXED, 26, seed=3, split=split)
+    cells = Counter((i.size, i.num_agents, len(i.holes), i.wait_required) for i in made.instances)
+    assert cells == {
+        (3, 2, 2, True): 3,
+        (3, 2, 2, False): 2,
+        (4, 2, 2, True): 3,
+        (4, 2, 2, False): 9,
+        (6, 2, 4, True): 4,
+        (6, 2, 4, False): 5,
+    }
+    assert {split_of(instance) for instance in made.instances} == {split}
+    assert len({instance.id for instance in made.instances}) == 26
+    assert {bucket: (record.accepted, record.repeated) for bucket, record in made.acceptance.items()} == {
+        "3": (5, 0),
+        "4": (12, 0),
+        "6": (9, 0),
+    }
+
+
+def test_every_board_is_solvable_and_carries_its_exact_labels() -> None:
+    for instance in generate(config_of(3, x4=(1.0, 0.2, 0.5)), 12, seed=0).instances:
+        board = Board(size=instance.size, holes=instance.holes, starts=instance.starts, goals=instance.goals)
+        assert label_board(board, "again") == instance
+        assert all(start != goal for start, goal in zip(instance.starts, instance.goals, strict=True))
+
+
+@pytest.mark.parametrize(("size", "ratio", "holes"), [(3, 0.2, 2), (4, 0.15, 2), (5, 0.1, 3), (10, 0.125, 13), (4, 0.0, 0), (3, 0.5, 5)])
+def test_the_number_of_holes_is_rounded_half_up(size: int, ratio: float, holes: int) -> None:
+    assert num_holes(size, ratio) == holes
+
+
+@pytest.mark.parametrize(("count", "ratio", "waits"), [(10, 0.25, 3), (5, 0.5, 3), (3, 0.1, 0), (7, 1.0, 7), (0, 0.5, 0)])
+def test_the_number_of_wait_required_boards_is_rounded_half_up(count: int, ratio: float, waits: int) -> None:
+    assert wait_count(count, ratio) == waits
+
+
+def test_one_seed_gives_the_same_boards_in_the_same_order_every_time() -> None:
+    first = generate(MIXED, 20, seed=5).instances
+    assert [generate(MIXED, 20, seed=5).instances for _ in range(2)] == [first, first]
+    sizes = [instance.size for instance in first]
+    assert sizes != sorted(sizes)
+
+
+def test_another_seed_key_or_split_gives_other_boards() -> None:
+    config = config_of(2, x6=(1.0, 0.1, 0.0))
+    made = [
+        generate(config, 10, seed=1),
+        generate(config, 10, seed=2),
+        generate(config, 10, seed=1, key=("stage", 1)),
+        generate(config, 10, seed=1, split=Split.VALIDATION),
+    ]
+    assert len({instance.id for batch in made for instance in batch.instances}) == 40
+
+
+def test_one_sizes_boards_do_not_depend_on_the_other_sizes() -> None:
+    def fours(config: GeneratorConfig) -> set[str]:
+        return {instance.id for instance in generate(config, 20, seed=1).instances if instance.size == 4}
+
+    assert fours(config_of(2, x3=(0.5, 0.0, 0.0), x4=(0.5, 0.2, 0.5))) == fours(config_of(2, x4=(0.5, 0.2, 0.5), x5=(0.5, 0.3, 0.0)))
+
+
+def test_progress_is_told_board_by_board() -> None:
+    seen: list[int] = []
+    generate(MIXED, 7, seed=0, on_progress=seen.append)
+    assert seen == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_cell_gives_all_its_boards_before_it_repeats_one_and_counts_the_repeats() -> None:
+    cells = [(row, col) for row in range(3) for col in range(3)]
+    every = {instance_id(3, [], [start], [goal]) for start, goal in permutations(cells, 2)}
+    train = {name for name in every if split_of_hash(name.rpartition("-")[2]) is Split.TRAIN}
+    made = generate(config_of(1, x3=(1.0, 0.0, 0.0)), 30, seed=0)
+    ids = [instance.id for instance in made.instances]
+    assert (len(ids), set(ids)) == (30, train)
+    assert made.acceptance["3"].repeated == 30 - len(train)
+
+
+def test_boards_to_avoid_are_not_made_again_while_there_are_others() -> None:
+    config = config_of(2, x4=(1.0, 0.2, 0.25))
+    first = {instance.id for instance in generate(config, 20, seed=1).instances}
+    again = generate(config, 20, seed=1, avoid=first)
+    assert not first & {instance.id for instance in again.instances}
+    assert again.acceptance["4"].repeated == 0
+
+
+def test_boards_to_avoid_are_repeated_and_counted_when_there_is_nothing_else() -> None:
+    config = config_of(1, x3=(1.0, 0.0, 0.0))
+    known = {instance.id for instance in generate(config, 30, seed=0).instances}
+    made = generate(config, 3, seed=1, avoid=known)
+    assert (len(made.instances), made.acceptance["3"].repeated) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (config_of(1, x3=(1.0, 0.0, 1.0)), "3x3 with 1 agents, 0 holes, wait-required (validation split) in 300 tries: "),
+        (config_of(6, x3=(1.0, 0.5, 0.0)), "3x3 with 6 agents, 5 holes, wait-free (validation split) in 300 tries: 300 too few free cells"),
+    ],
+)
+def test_a_cell_without_boards_is_named_with_the_reasons(monkeypatch: pytest.MonkeyPatch, config: GeneratorConfig, message: str) -> None:
+    monkeypatch.setattr(generator, "MAX_TRIES", 300)
+    with pytest.raises(InfeasibleError) as caught:
+        generate(config, 3, seed=0, split=Split.VALIDATION)
+    assert message in str(caught.value)
+    assert str(caught.value).endswith("; change the size's hole_ratio or wait_ratio")
+
+
+def test_the_benchmark_has_the_papers_grid_on_its_own_split() -> None:
+    boards = benchmark_instances(per_cell=1)
+    assert Counter((board.num_agents, board.size) for board in boards) == {
+        (agents, size): 3 for agents, sizes in BENCHMARK_SIZES.items() for size in sizes
+    }
+    assert {agents: (min(sizes), max(sizes)) for agents, sizes in BENCHMARK_SIZES.items()} == {3: (3, 10), 4: (4, 10), 5: (5, 10)}
+    assert {split_of(board) for board in boards} == {Split.BENCHMARK}
+    assert len({board.id for board in boards}) == len(boards) == 63

@@ -1,0 +1,55 @@
+"""Our shortcut through TRL's loss changes the cost of a step, not its gradient."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+import torch
+from trl import GRPOTrainer
+
+from envwright.env.generator import generate
+from envwright.training import grpo
+from envwright.training.grpo import StepReport, train_stage
+from envwright.training.policy import load_policy
+from envwright.training.settings import GrpoSettings, RunSettings
+
+
+def _weights_after_training(settings: RunSettings, steps: int) -> tuple[torch.Tensor, list[StepReport]]:
+    torch.set_num_threads(1)
+    policy = load_policy("pocket")
+    boards = generate(settings.config, steps * settings.grpo.boards_per_step, seed=5).instances
+    reports: list[StepReport] = []
+    train_stage(policy, boards, settings.grpo, stage=0, first_step=0, seed=1, optimizer_state=None, on_step=reports.append)
+    return torch.cat([parameter.detach().flatten() for parameter in policy.model.parameters()]), reports
+
+
+def test_a_step_equals_a_step_of_trl_s_own_trainer(tiny_settings: RunSettings) -> None:
+    ours, _ = _weights_after_training(tiny_settings, 1)
+    with patch.object(grpo, "_Trainer", GRPOTrainer):
+        theirs, _ = _weights_after_training(tiny_settings, 1)
+    before = torch.cat([parameter.detach().flatten() for parameter in load_policy("pocket").model.parameters()])
+    moved = (theirs - before).norm()
+    assert moved > 0
+    assert (ours - theirs).norm() < 0.02 * moved
+
+
+def test_accumulating_two_halves_equals_one_whole_batch(tiny_settings: RunSettings) -> None:
+    halves = tiny_settings.grpo.model_copy(update={"per_device_train_batch_size": 32, "gradient_accumulation_steps": 2})
+    whole, _ = _weights_after_training(tiny_settings, 1)
+    split, _ = _weights_after_training(tiny_settings.model_copy(update={"grpo": halves}), 1)
+    assert torch.allclose(whole, split, atol=2e-5)
+
+
+def test_reports_count_reward_and_signal_per_step(tiny_settings: RunSettings) -> None:
+    _, reports = _weights_after_training(tiny_settings, 2)
+    assert [report.step for report in reports] == [1, 2]
+    for report in reports:
+        assert 0 <= report.reward <= 1
+        assert 0 <= report.signal <= 1
+        assert report.tokens > 1
+
+
+def test_a_batch_that_does_not_divide_into_groups_is_refused_when_read() -> None:
+    with pytest.raises(ValueError, match="per_device_train_batch_size 100 is not a multiple of num_generations 8; set it to 96"):
+        GrpoSettings(per_device_train_batch_size=100)
