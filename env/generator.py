@@ -88,6 +88,7 @@ def generate(
     split: Split = Split.TRAIN,
     key: tuple[str | int, ...] = (),
     avoid: Collection[str] = (),
+    max_tries: int = MAX_TRIES,
     on_progress: Callable[[int], None] | None = None,
 ) -> Generated:
     """Make `n` instances.
@@ -99,6 +100,7 @@ def generate(
         split: split that every instance belongs to.
         key: names the use ("stage", 3), so that uses with one seed draw different boards.
         avoid: ids of boards not to repeat while there are others.
+        max_tries: boards drawn for one instance before its cell is called infeasible.
         on_progress: called with the number of instances made so far.
 
     Raises:
@@ -112,7 +114,7 @@ def generate(
         waits = wait_count(count, knobs.wait_ratio)
         for wait_required, wanted in ((True, waits), (False, count - waits)):
             cell = _Cell(int(bucket), config.num_agents, num_holes(int(bucket), knobs.hole_ratio), wait_required)
-            for instance in _fill(cell, wanted, record, seed, split, key, avoid):
+            for instance in _fill(cell, wanted, record, seed, split, key, avoid, max_tries):
                 instances.append(instance)
                 if on_progress is not None:
                     on_progress(len(instances))
@@ -121,9 +123,18 @@ def generate(
 
 
 def _fill(
-    cell: _Cell, wanted: int, record: Acceptance, seed: int, split: Split, key: tuple[str | int, ...], avoid: Collection[str]
+    cell: _Cell,
+    wanted: int,
+    record: Acceptance,
+    seed: int,
+    split: Split,
+    key: tuple[str | int, ...],
+    avoid: Collection[str],
+    max_tries: int,
 ) -> list[Instance]:
     """Make `wanted` instances of one cell."""
+    if wanted and cell.wait_required and cell.num_agents == 1:
+        raise InfeasibleError(f"no board for {cell}: a single agent never has to wait; set the size's wait_ratio to 0")
     seen: set[str] = set()
     made: list[Instance] = []
     patience = PATIENCE
@@ -131,7 +142,7 @@ def _fill(
         rng = random_stream(seed, "instances", *key, split.value, cell.size, cell.num_agents, cell.holes, int(cell.wait_required), index)
         repeats = 0
         reasons: Counter[str] = Counter()
-        for _ in range(MAX_TRIES):
+        for _ in range(max_tries):
             drawn = _draw(rng, cell, split)
             if isinstance(drawn, str):
                 reasons[drawn] += 1
@@ -150,7 +161,7 @@ def _fill(
         else:
             why = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
             raise InfeasibleError(
-                f"no board for {cell} ({split} split) in {MAX_TRIES} tries: {why}; change the size's hole_ratio or wait_ratio"
+                f"no board for {cell} ({split} split) in {max_tries} tries: {why}; change the size's hole_ratio or wait_ratio"
             )
         record.rejected.update(reasons)
     return made

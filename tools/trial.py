@@ -18,6 +18,8 @@ from envwright.env.instance import Instance
 
 __all__ = ["DIGITS", "Trial", "hardness_of", "same_instances", "try_knobs"]
 
+_MAX_TRIES = 2_000
+"""Boards drawn for one instance before a tool calls its cell infeasible: a session must not stall on a cell that is nearly so."""
 DIGITS = 4
 """Decimals of the rates and means that tools report."""
 
@@ -40,7 +42,7 @@ def try_knobs(num_agents: int, bucket: str, knobs: Knobs, n: int, seed: int) -> 
     """Make `n` training instances of a bucket with these knobs; an infeasible cell is told in the answer, not raised."""
     alone = GeneratorConfig(num_agents=num_agents, sizes={bucket: knobs.model_copy(update={"data_ratio": 1.0})})
     try:
-        made = generate(alone, n, seed=seed, split=Split.TRAIN, key=("simulate",))
+        made = generate(alone, n, seed=seed, split=Split.TRAIN, key=("simulate",), max_tries=_MAX_TRIES)
     except InfeasibleError as error:
         return Trial(reason=str(error))
     record = made.acceptance[bucket]

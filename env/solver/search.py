@@ -90,11 +90,11 @@ def plan_search(
 
 
 def _proves_unsolvable(board: BitBoard, starts: list[int], goals: list[int], group: int, budget: Budget) -> bool:
-    """Tells whether some `group` of the agents cannot reach their goals even without the others."""
+    """Tells whether some `group` of the agents cannot reach their goals even without the others; False, too, out of budget."""
     for members in combinations(range(len(starts)), group):
-        search = ReachabilitySearch(board, [starts[k] for k in members], [goals[k] for k in members])
-        if search.run(budget) is False:
-            return True
+        reachable = ReachabilitySearch(board, [starts[k] for k in members], [goals[k] for k in members]).run(budget)
+        if reachable is not True:
+            return reachable is False
     return False
 
 

@@ -5,7 +5,6 @@ from itertools import permutations
 
 import pytest
 
-from envwright.env import generator
 from envwright.env.benchmark import BENCHMARK_SIZES, benchmark_instances
 from envwright.env.canonical import Split, split_of_hash
 from envwright.env.config import GeneratorConfig
@@ -124,19 +123,25 @@ def test_boards_to_avoid_are_repeated_and_counted_when_there_is_nothing_else() -
     assert (len(made.instances), made.acceptance["3"].repeated) == (3, 3)
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        (config_of(1, x3=(1.0, 0.0, 1.0)), "3x3 with 1 agents, 0 holes, wait-required (validation split) in 300 tries: "),
-        (config_of(6, x3=(1.0, 0.5, 0.0)), "3x3 with 6 agents, 5 holes, wait-free (validation split) in 300 tries: 300 too few free cells"),
-    ],
-)
-def test_a_cell_without_boards_is_named_with_the_reasons(monkeypatch: pytest.MonkeyPatch, config: GeneratorConfig, message: str) -> None:
-    monkeypatch.setattr(generator, "MAX_TRIES", 300)
+def test_a_cell_without_boards_is_named_with_the_reasons() -> None:
+    crowded = config_of(6, x3=(1.0, 0.5, 0.0))
     with pytest.raises(InfeasibleError) as caught:
-        generate(config, 3, seed=0, split=Split.VALIDATION)
-    assert message in str(caught.value)
-    assert str(caught.value).endswith("; change the size's hole_ratio or wait_ratio")
+        generate(crowded, 3, seed=0, split=Split.VALIDATION, max_tries=300)
+    assert str(caught.value) == (
+        "no board for 3x3 with 6 agents, 5 holes, wait-free (validation split) in 300 tries: 300 too few free cells; "
+        "change the size's hole_ratio or wait_ratio"
+    )
+
+
+def test_tries_on_boards_of_the_wrong_kind_and_split_are_told_apart() -> None:
+    hopeless = config_of(2, x2=(1.0, 0.25, 1.0))
+    with pytest.raises(InfeasibleError, match=r"2x2 with 2 agents, 1 holes, wait-required \(train split\) in 300 tries: \d+ \w+"):
+        generate(hopeless, 3, seed=0, max_tries=300)
+
+
+def test_a_lone_agent_that_should_have_to_wait_is_refused_at_once() -> None:
+    with pytest.raises(InfeasibleError, match="a single agent never has to wait; set the size's wait_ratio to 0"):
+        generate(config_of(1, x3=(1.0, 0.0, 1.0)), 3, seed=0)
 
 
 def test_the_benchmark_has_the_papers_grid_on_its_own_split() -> None:

@@ -244,11 +244,11 @@ def test_an_accepted_patch_keeps_its_values_sums_to_1_and_tells_every_change(dat
     assert {change.path: change.after for change in check.diff} == after
     assert all(change.before != change.after for change in check.diff)
     scaled = any(warning.code == "scaled" for warning in check.warnings)
-    for given in edits:
-        _, _, bucket, knob = given["path"].split("/")
+    for asked in edits:
+        _, _, bucket, knob = asked["path"].split("/")
         if not (scaled and knob == "data_ratio"):
-            assert getattr(check.config.sizes[bucket], knob) == given["value"]
-    edited = {given["path"] for given in edits}
+            assert getattr(check.config.sizes[bucket], knob) == asked["value"]
+    edited = {asked["path"] for asked in edits}
     if not any(path.endswith("data_ratio") for path in edited):
         assert set(after) <= edited
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from envwright.env.base import FrozenModel
 from envwright.env.config import GeneratorConfig
 from envwright.env.instance import Instance
 from envwright.env.patch import Patch
@@ -53,7 +54,7 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
         "tokens": 41,
     },
 }
-MODELS = {"config": GeneratorConfig, "patch": Patch, "instance": Instance, "rollout": Rollout}
+MODELS: dict[str, type[FrozenModel]] = {"config": GeneratorConfig, "patch": Patch, "instance": Instance, "rollout": Rollout}
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
