@@ -174,7 +174,7 @@ def write_atomic(path: Path, text: str) -> None:
             Path(temporary).chmod(0o644)
             Path(temporary).replace(path)
         except BaseException:
-            Path(temporary).unlink()
+            Path(temporary).unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
     except OSError as error:

@@ -29,6 +29,7 @@ CHAT = {
     "the first of two plans": ('{"plan": ["RR", "LL"]} or {"plan": ["", ""]}', OPTIMAL),
     "one brace too many": ('{"plan": ["RR", "LL"]}}', OPTIMAL),
     "thinking before the answer": ('<think>{"plan": ["U", "U"]} no</think>{"plan": ["RR", "LL"]}', OPTIMAL),
+    "thinking that ends twice": ('{"plan": ["U", "U"]}</think>{"plan": ["D", "D"]}</think>{"plan": ["RR", "LL"]}', OPTIMAL),
     "the end of thinking alone": ('hm</think>{"plan": ["RR", "LL"]}', OPTIMAL),
     "a longer plan": ('{"plan": ["WRR", "LLW"]}', Grade(Outcome.SUBOPTIMAL, cost=5, makespan=3)),
     "an empty plan": ('{"plan": ["", ""]}', Grade(Outcome.GOAL_NOT_REACHED, 0, (0, 1))),
