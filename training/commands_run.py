@@ -54,11 +54,13 @@ def run(arguments: argparse.Namespace) -> int:
         print("  " + ", ".join(f"{bucket}x{bucket} {count}" for bucket, count in settings.config.counts(boards).items()))
         return 0
     _need_torch("envwright run")
-    out = Path(arguments.out) if arguments.out else Path("runs") / _run_name(arguments.settings, settings)
-    store = RunStore.resume(out, settings) if arguments.resume else RunStore.create(out, settings)
+    from envwright.training.policy import load_policy
     from envwright.training.progress import Progress
     from envwright.training.stages import run_stages
 
+    load_policy(settings.policy)  # refuses a bad checkpoint before the folder is made
+    out = Path(arguments.out) if arguments.out else Path("runs") / _run_name(arguments.settings, settings)
+    store = RunStore.resume(out, settings) if arguments.resume else RunStore.create(out, settings)
     run_stages(store, settings, Progress(_say))
     return 0
 
