@@ -18,6 +18,9 @@ from envwright.env.solver.reachability import ReachabilitySearch, is_searchable
 EASY_NODES = 6
 """CBS nodes before unsolvability is suspected."""
 
+EASY_PAIR_NODES = 2
+"""The same for two agents, whose boards are quick to prove unsolvable."""
+
 MIN_NODES, MAX_NODES = 100, 1_500
 """Bounds on the CBS nodes before the joint search: one node per 4,000 placements of the agents in between."""
 
@@ -66,11 +69,11 @@ def plan_search(
         crowded: CBS is known to be no help: turn to the joint search soon.
     """
     cbs = ConflictSearch(board, starts, goals, wait_free=wait_free, cap=cap, deadline=deadline)
-    outcome = cbs.run(budget, EASY_NODES)
+    agents = len(starts)
+    outcome = cbs.run(budget, EASY_NODES if agents > 2 else EASY_PAIR_NODES)
     if outcome is not Outcome.LIMIT:
         return SearchResult(outcome, cbs.plan)
     cells = board.ball(goals[0])[-1].bit_count()
-    agents = len(starts)
     placements = perm(cells, agents)
     if cap is None and _proves_unsolvable(board, starts, goals, 2, budget):
         return SearchResult(Outcome.EXHAUSTED, [])
