@@ -1,7 +1,4 @@
-"""Makes the pocket policy's base checkpoint by imitation (`envwright policy make-base`).
-
-Two phases: blind demonstrations teach to walk, then a shorter phase in which a share of the demonstrations avoids
-collisions plants the seed of coordination (docs/notes/pocket-policy.md has the figures with and without it).
+"""Makes the pocket policy's base checkpoint by imitation of blind demonstrations (`envwright policy make-base`).
 
 Batches are drawn fresh and never repeated, so nothing can be memorised; they hold a fixed number of tokens, of sequences
 of similar length. Deterministic for a given seed, number of steps and threads on one kind of CPU.
@@ -11,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +22,7 @@ from envwright.training.pocket import new_pocket_model, pocket_tokenizer
 
 __all__ = ["BASE_STEPS", "make_base", "train_base"]
 
-BASE_STEPS = 2500
+BASE_STEPS = 2000
 """Optimizer steps of the shipped base checkpoint."""
 TOKENS_PER_BATCH = 6_000
 MUON_LEARNING_RATE = 6e-3
@@ -40,24 +36,22 @@ HIGHEST_HOLE_RATIO = 0.35
 _STRATA_PER_POOL, _BOARDS_PER_STRATUM = 128, 64
 
 
-def _pool(rng: np.random.Generator, coordinated: float) -> list[Demonstration]:
+def _pool(rng: np.random.Generator) -> list[Demonstration]:
     """Draw demonstrations of many strata, shortest sequences first."""
     pool: list[Demonstration] = []
     for _ in range(_STRATA_PER_POOL):
         size = int(rng.choice(list(SIZE_SHARES), p=list(SIZE_SHARES.values())))
         agents = int(rng.choice(list(AGENT_SHARES), p=list(AGENT_SHARES.values())))
-        pool += demonstrations(
-            rng, _BOARDS_PER_STRATUM, size, agents, float(rng.uniform(0, HIGHEST_HOLE_RATIO)), WAIT_PROBABILITY, coordinated
-        )
+        pool += demonstrations(rng, _BOARDS_PER_STRATUM, size, agents, float(rng.uniform(0, HIGHEST_HOLE_RATIO)), WAIT_PROBABILITY)
     return sorted(pool, key=lambda item: len(item.prompt) + len(item.answer))
 
 
-def _batches(seed: int, phase: int, coordinated: float) -> Iterator[list[Demonstration]]:
+def _batches(seed: int) -> Iterator[list[Demonstration]]:
     """Yield batches of about `TOKENS_PER_BATCH` tokens for ever."""
-    rng = random_stream(seed, "base-demonstrations", *([phase] if phase else []))
+    rng = random_stream(seed, "base-demonstrations")
     while True:
         groups: list[list[Demonstration]] = [[]]
-        for item in _pool(rng, coordinated):
+        for item in _pool(rng):
             length = len(item.prompt) + len(item.answer)
             if (len(groups[-1]) + 1) * length > TOKENS_PER_BATCH:
                 groups.append([])
@@ -78,22 +72,7 @@ def _tensors(batch: list[Demonstration], pad: int) -> tuple[torch.Tensor, torch.
     return ids, labels
 
 
-@dataclass(frozen=True, slots=True)
-class _Phase:
-    """A part of the training with its own demonstrations and learning rate schedule."""
-
-    share: float
-    """Share of all optimizer steps."""
-    coordinated: float
-    """Share of demonstrations whose walks avoid collisions."""
-    rate: float
-    """Factor on the learning rates."""
-
-
-PHASES = (_Phase(0.8, 0.0, 1.0), _Phase(0.2, 0.4, 0.5))
-
-
-def _factor(done: int, steps: int) -> float:
+def _rate(done: int, steps: int) -> float:
     """Learning rate factor: linear warm-up, then linear decay to zero."""
     return min((done + 1) / WARMUP_STEPS, 1.0) * max(0.0, 1 - done / steps)
 
@@ -101,33 +80,16 @@ def _factor(done: int, steps: int) -> float:
 def train_base(steps: int, seed: int, on_step: Callable[[int, float, Qwen3ForCausalLM], None]) -> Qwen3ForCausalLM:
     """Train a pocket model from scratch; `on_step(step, loss, model)` is called after every optimizer step."""
     model = new_pocket_model(seed)
-    done = 0
-    for number, phase in enumerate(PHASES):
-        end = steps if number == len(PHASES) - 1 else done + round(phase.share * steps)
-        _train_phase(model, phase, _batches(seed, number, phase.coordinated), range(done + 1, end + 1), on_step)
-        done = end
-    model.eval()
-    return model
-
-
-def _train_phase(
-    model: Qwen3ForCausalLM,
-    phase: _Phase,
-    batches: Iterator[list[Demonstration]],
-    steps: range,
-    on_step: Callable[[int, float, Qwen3ForCausalLM], None],
-) -> None:
-    """Train for the steps of one phase."""
     pad = VOCABULARY.index(PAD)
     embeddings_and_norms = [p for name, p in model.named_parameters() if p.ndim < 2 or "embed" in name]
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     optimizers = [
-        Muon(matrices, lr=phase.rate * MUON_LEARNING_RATE, weight_decay=WEIGHT_DECAY),
-        torch.optim.AdamW(embeddings_and_norms, lr=phase.rate * ADAMW_LEARNING_RATE, betas=(0.9, 0.98), weight_decay=WEIGHT_DECAY),
+        Muon(matrices, lr=MUON_LEARNING_RATE, weight_decay=WEIGHT_DECAY),
+        torch.optim.AdamW(embeddings_and_norms, lr=ADAMW_LEARNING_RATE, betas=(0.9, 0.98), weight_decay=WEIGHT_DECAY),
     ]
-    schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: _factor(done, len(steps))) for optimizer in optimizers]
+    schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: _rate(done, steps)) for optimizer in optimizers]
     model.train()
-    for step, batch in zip(steps, batches, strict=False):
+    for step, batch in zip(range(1, steps + 1), _batches(seed), strict=False):
         ids, labels = _tensors(batch, pad)
         loss = model(input_ids=ids, labels=labels).loss
         loss.backward()
@@ -137,6 +99,8 @@ def _train_phase(
             optimizer.zero_grad(set_to_none=True)
             schedule.step()
         on_step(step, float(loss.detach()), model)
+    model.eval()
+    return model
 
 
 def make_base(out: Path, *, steps: int, seed: int, threads: int, say: Callable[[str], None]) -> None:

@@ -1,9 +1,8 @@
-"""Demonstrations for the pocket policy's base: random shortest paths with random waits, most of them blind.
+"""Demonstrations for the pocket policy's base: independent random shortest paths with random waits.
 
 Every agent walks a uniformly random shortest path to its own goal and waits now and then, blind to the other agents. A
-policy that imitates such walks walks well and coordinates badly, which leaves reinforcement learning, and the environment
-that it trains on, something to teach. A share of the walks can be drawn again while they collide: the seed of coordination
-that reinforcement learning amplifies. Boards come from the train split alone. Vectorised over boards with numpy.
+policy that imitates them walks well and coordinates badly, which leaves reinforcement learning, and the environment that
+it trains on, something to teach. Boards come from the train split alone. Vectorised over boards with numpy.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ _CELL_0 = _TOKEN["00"]
 _SIZE_0 = _TOKEN["1x1"] - 1
 _MOVES = np.array([(-1, 0), (1, 0), (0, -1), (0, 1)])
 _FAR = 10_000
-_REDRAWS = 12
-"""Times that colliding walks are drawn again before they are taken as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +35,7 @@ class Demonstration:
 
 
 def demonstrations(
-    rng: np.random.Generator,
-    count: int,
-    size: int,
-    num_agents: int,
-    hole_ratio: float,
-    wait_probability: float,
-    coordinated_share: float = 0.0,
+    rng: np.random.Generator, count: int, size: int, num_agents: int, hole_ratio: float, wait_probability: float
 ) -> list[Demonstration]:
     """Return up to `count` demonstrations (those of `count` random boards whose goals are reachable and whose split is train).
 
@@ -55,7 +46,6 @@ def demonstrations(
         num_agents: agents, K.
         hole_ratio: share of cells that are holes.
         wait_probability: chance per agent and timestep of waiting before arrival.
-        coordinated_share: share of boards whose walks are drawn again, a few times, while they collide.
     """
     num_holes = round(hole_ratio * size * size)
     order_BC = np.argsort(rng.random((count, size * size)), axis=1)
@@ -74,16 +64,6 @@ def demonstrations(
     usable_B = (start_distance_BK < _FAR).all(axis=1) & (starts_BK != goals_BK).all(axis=1)
     keep = np.flatnonzero(usable_B)
     walks_TBK = _walks(rng, distance_BKRC[keep], starts_BK[keep], wait_probability)
-    if coordinated_share > 0:
-        again = np.flatnonzero(rng.random(len(keep)) < coordinated_share)
-        for _ in range(_REDRAWS):
-            again = again[_collide(_cells(starts_BK[keep[again]], size), walks_TBK[:, again])]
-            if len(again) == 0:
-                break
-            redrawn_TBK = _walks(rng, distance_BKRC[keep[again]], starts_BK[keep[again]], wait_probability)
-            length = max(len(walks_TBK), len(redrawn_TBK))
-            walks_TBK, redrawn_TBK = _stay(walks_TBK, length), _stay(redrawn_TBK, length)
-            walks_TBK[:, again] = redrawn_TBK
     return _tokenise(size, holes_BH[keep], starts_BK[keep], goals_BK[keep], walks_TBK)
 
 
@@ -132,28 +112,6 @@ def _walks(
         steps.append((row - 1) * 10 + (col - 1))
 
 
-def _cells(indices: npt.NDArray[np.intp], size: int) -> npt.NDArray[np.intp]:
-    """Turn indices on the board into cells as `10 * row + col`."""
-    return indices // size * 10 + indices % size
-
-
-def _stay(walks_TBK: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.int64]:
-    """Lengthen walks to `length` timesteps: arrived agents stay."""
-    return np.concatenate([walks_TBK, np.repeat(walks_TBK[-1:], length - len(walks_TBK), axis=0)])
-
-
-def _collide(starts_BK: npt.NDArray[np.intp], walks_TBK: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Tell per board whether two agents are ever in one cell or exchange cells."""
-    before_TBK = np.concatenate([starts_BK[None], walks_TBK[:-1]])
-    hit_B = np.zeros(walks_TBK.shape[1], dtype=bool)
-    for a in range(walks_TBK.shape[2]):
-        for b in range(a + 1, walks_TBK.shape[2]):
-            meet_TB = walks_TBK[..., a] == walks_TBK[..., b]
-            swap_TB = (walks_TBK[..., a] == before_TBK[..., b]) & (walks_TBK[..., b] == before_TBK[..., a])
-            hit_B |= (meet_TB | swap_TB).any(axis=0)
-    return hit_B
-
-
 def _tokenise(
     size: int,
     holes_BH: npt.NDArray[np.intp],
@@ -163,7 +121,7 @@ def _tokenise(
 ) -> list[Demonstration]:
     """Write boards and walks as tokens, leaving out boards of other splits."""
     results = []
-    goal_words_BK = _cells(goals_BK, size)
+    goal_words_BK = (goals_BK // size) * 10 + goals_BK % size
     arrived_TB = (walks_TBK == goal_words_BK[None]).all(axis=2)
     lengths_B = arrived_TB.argmax(axis=0) + 1
     for index in range(len(starts_BK)):
