@@ -19,7 +19,7 @@ from envwright.env.config import GeneratorConfig
 from envwright.env.errors import InfeasibleError
 from envwright.env.instance import Instance
 from envwright.env.seeding import random_stream
-from envwright.env.solver import BitBoard, SolveStatus, solve
+from envwright.env.solver import BitBoard, Solution, SolveStatus, solve
 
 __all__ = ["Acceptance", "Generated", "generate", "num_holes", "wait_count"]
 
@@ -28,6 +28,9 @@ MAX_TRIES = 20_000
 PATIENCE = 100
 """Acceptable but repeated boards drawn in a row before a cell is called exhausted and a repeat is taken."""
 _SOLVER_NODES = 20_000
+_PLACEMENTS = 1_000
+_REMEMBERED_SIZE = 4
+"""Largest board side on which the same boards, up to symmetry, come up often enough to remember their labels."""
 
 
 @dataclass(slots=True)
@@ -137,13 +140,14 @@ def _fill(
         raise InfeasibleError(f"no board for {cell}: a single agent never has to wait; set the size's wait_ratio to 0")
     seen: set[str] = set()
     made: list[Instance] = []
+    known: dict[str, Solution] = {}
     patience = PATIENCE
     for index in range(wanted):
         rng = random_stream(seed, "instances", *key, split.value, cell.size, cell.num_agents, cell.holes, int(cell.wait_required), index)
         repeats = 0
         reasons: Counter[str] = Counter()
         for _ in range(max_tries):
-            drawn = _draw(rng, cell, split)
+            drawn = _draw(rng, cell, split, known)
             if isinstance(drawn, str):
                 reasons[drawn] += 1
                 continue
@@ -169,17 +173,18 @@ def _fill(
 
 def _place_agents(
     rng: np.random.Generator, free: list[tuple[int, int]], agents: int
-) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]] | None:
     """Draw distinct starts and distinct goals, uniform among those in which no agent starts at its own goal."""
     starts = tuple(free[int(index)] for index in rng.permutation(len(free))[:agents])
-    while True:
+    for _ in range(_PLACEMENTS):
         goals = tuple(free[int(index)] for index in rng.permutation(len(free))[:agents])
         if all(start != goal for start, goal in zip(starts, goals, strict=True)):
             return starts, goals
+    return None
 
 
-def _draw(rng: np.random.Generator, cell: _Cell, split: Split) -> Instance | str:
-    """Draw one board of a cell and label it, or say why it is no use."""
+def _draw(rng: np.random.Generator, cell: _Cell, split: Split, known: dict[str, Solution]) -> Instance | str:
+    """Draw one board of a cell and label it, or say why it is no use; `known` holds what is solved, by content hash."""
     size, agents = cell.size, cell.num_agents
     order = rng.permutation(size * size)
     holes = tuple(sorted(divmod(int(index), size) for index in order[: cell.holes]))
@@ -190,13 +195,20 @@ def _draw(rng: np.random.Generator, cell: _Cell, split: Split) -> Instance | str
         free = [place for place in free if largest & board.bit(place)]
     if len(free) < max(agents, 2):
         return "too few free cells"
-    starts, goals = _place_agents(rng, free, agents)
+    placed = _place_agents(rng, free, agents)
+    if placed is None:
+        return "an agent starts at its goal"
+    starts, goals = placed
     if any(not board.component(start) & board.bit(goal) for start, goal in zip(starts, goals, strict=True)):
         return "a goal out of reach"
     digest = content_hash(size, holes, starts, goals)
     if split_of_hash(digest) is not split:
         return "other split"
-    solution = solve(size, holes, starts, goals, node_limit=_SOLVER_NODES, board=board)
+    solution = known.get(digest)
+    if solution is None:
+        solution = solve(size, holes, starts, goals, node_limit=_SOLVER_NODES, board=board)
+        if size <= _REMEMBERED_SIZE and not solution.undecided and solution.status is not SolveStatus.BUDGET:
+            known[digest] = solution
     if solution.status is SolveStatus.UNSOLVABLE:
         return "unsolvable"
     if solution.sum_of_costs is None or solution.makespan is None or solution.wait_required is None or solution.undecided:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "format_rate"]
 
+_WIDTH = 100
 _STEP_LINES = 8
 """Lines per stage that report training steps."""
 
@@ -111,8 +113,10 @@ class Progress:
             self.say(f"   patch ({redesign.stop_reason}): {redesign.patch.summary}")
             reasons = {edit.path: edit.reason for edit in redesign.patch.edits}
             for change in redesign.diff:
+                self.say(f"     {change.path:<22} {change.before:.3f} -> {change.after:.3f}")
                 reason = reasons.get(change.path, "scaled so that the shares sum to 1")
-                self.say(f"     {change.path:<22} {change.before:.3f} -> {change.after:.3f}   {reason}")
+                for line in textwrap.wrap(reason, _WIDTH):
+                    self.say(f"       {line}")
         self.say(f"   stage took {seconds:.0f} s")
 
     def finish(
