@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,19 @@ from envwright.training.pocket import new_pocket_model, pocket_tokenizer
 
 __all__ = ["BASE_STEPS", "make_base", "train_base"]
 
-BASE_STEPS = 2000
+
+@dataclass(frozen=True, slots=True)
+class _Cycle:
+    """A warm-up and decay of the learning rate."""
+
+    steps: int
+    """Optimizer steps."""
+    rate: float
+    """Factor on the learning rates."""
+
+
+CYCLES = (_Cycle(2000, 1.0), _Cycle(1500, 0.5))
+BASE_STEPS = sum(cycle.steps for cycle in CYCLES)
 """Optimizer steps of the shipped base checkpoint."""
 TOKENS_PER_BATCH = 6_000
 MUON_LEARNING_RATE = 6e-3
@@ -46,9 +59,9 @@ def _pool(rng: np.random.Generator) -> list[Demonstration]:
     return sorted(pool, key=lambda item: len(item.prompt) + len(item.answer))
 
 
-def _batches(seed: int) -> Iterator[list[Demonstration]]:
+def _batches(seed: int, cycle: int) -> Iterator[list[Demonstration]]:
     """Yield batches of about `TOKENS_PER_BATCH` tokens for ever."""
-    rng = random_stream(seed, "base-demonstrations")
+    rng = random_stream(seed, "base-demonstrations", *([cycle] if cycle else []))
     while True:
         groups: list[list[Demonstration]] = [[]]
         for item in _pool(rng):
@@ -72,24 +85,35 @@ def _tensors(batch: list[Demonstration], pad: int) -> tuple[torch.Tensor, torch.
     return ids, labels
 
 
-def _rate(done: int, steps: int) -> float:
-    """Learning rate factor: linear warm-up, then linear decay to zero."""
+def _factor(done: int, steps: int) -> float:
+    """Learning rate factor of a cycle: linear warm-up, then linear decay to zero."""
     return min((done + 1) / WARMUP_STEPS, 1.0) * max(0.0, 1 - done / steps)
 
 
 def train_base(steps: int, seed: int, on_step: Callable[[int, float, Qwen3ForCausalLM], None]) -> Qwen3ForCausalLM:
     """Train a pocket model from scratch; `on_step(step, loss, model)` is called after every optimizer step."""
     model = new_pocket_model(seed)
-    pad = VOCABULARY.index(PAD)
+    first = steps * CYCLES[0].steps // BASE_STEPS
+    train_cycle(model, seed, 0, range(1, first + 1), on_step)
+    train_cycle(model, seed, 1, range(first + 1, steps + 1), on_step)
+    model.eval()
+    return model
+
+
+def train_cycle(
+    model: Qwen3ForCausalLM, seed: int, number: int, steps: range, on_step: Callable[[int, float, Qwen3ForCausalLM], None]
+) -> None:
+    """Train for the steps of one cycle, with its own demonstrations, optimizers and learning rate schedule."""
+    pad, rate = VOCABULARY.index(PAD), CYCLES[number].rate
     embeddings_and_norms = [p for name, p in model.named_parameters() if p.ndim < 2 or "embed" in name]
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     optimizers = [
-        Muon(matrices, lr=MUON_LEARNING_RATE, weight_decay=WEIGHT_DECAY),
-        torch.optim.AdamW(embeddings_and_norms, lr=ADAMW_LEARNING_RATE, betas=(0.9, 0.98), weight_decay=WEIGHT_DECAY),
+        Muon(matrices, lr=rate * MUON_LEARNING_RATE, weight_decay=WEIGHT_DECAY),
+        torch.optim.AdamW(embeddings_and_norms, lr=rate * ADAMW_LEARNING_RATE, betas=(0.9, 0.98), weight_decay=WEIGHT_DECAY),
     ]
-    schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: _rate(done, steps)) for optimizer in optimizers]
+    schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: _factor(done, len(steps))) for optimizer in optimizers]
     model.train()
-    for step, batch in zip(range(1, steps + 1), _batches(seed), strict=False):
+    for step, batch in zip(steps, _batches(seed, number), strict=False):
         ids, labels = _tensors(batch, pad)
         loss = model(input_ids=ids, labels=labels).loss
         loss.backward()
@@ -99,8 +123,6 @@ def train_base(steps: int, seed: int, on_step: Callable[[int, float, Qwen3ForCau
             optimizer.zero_grad(set_to_none=True)
             schedule.step()
         on_step(step, float(loss.detach()), model)
-    model.eval()
-    return model
 
 
 def make_base(out: Path, *, steps: int, seed: int, threads: int, say: Callable[[str], None]) -> None:
