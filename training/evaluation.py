@@ -14,7 +14,7 @@ from envwright.training.rewards import reward
 __all__ = ["evaluate", "group_validity", "rollout_of"]
 
 
-def rollout_of(instance: Instance, sample: Sample, stage: int, split: Split) -> Rollout:
+def rollout_of(instance: Instance, sample: Sample, stage: int, split: Split, efficiency_weight: float = 0.0) -> Rollout:
     """Grade one completion and return its rollout record."""
     grade = grade_completion(instance, sample.text)
     return Rollout.model_construct(
@@ -27,7 +27,7 @@ def rollout_of(instance: Instance, sample: Sample, stage: int, split: Split) -> 
         failure_step=grade.failure_step,
         failure_agents=grade.failure_agents,
         cost=grade.cost,
-        reward=reward(grade),
+        reward=reward(instance, grade, efficiency_weight),
         tokens=sample.tokens,
     )
 

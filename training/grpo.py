@@ -43,7 +43,7 @@ class StepReport:
     reward: float
     """Mean reward of the step's completions."""
     signal: float
-    """Share of the step's groups with mixed rewards: only these give a gradient."""
+    """Share of the step's groups with mixed outcomes: some completions valid, some not."""
     tokens: float
     """Mean completion length, in tokens."""
     truncated: float
@@ -94,17 +94,23 @@ class _Stage:
     def reward(self, completion_ids: list[list[int]], index: list[int], **_: Any) -> list[float]:
         """TRL's reward function: grades the completions and keeps them as rollouts."""
         self.last = [
-            rollout_of(self.instances[place], Sample(self.policy.text(tokens), len(tokens)), self.stage, Split.TRAIN)
+            rollout_of(
+                self.instances[place],
+                Sample(self.policy.text(tokens), len(tokens)),
+                self.stage,
+                Split.TRAIN,
+                self.settings.efficiency_weight,
+            )
             for place, tokens in zip(index, completion_ids, strict=True)
         ]
         self.rollouts += self.last
         return [rollout.reward or 0.0 for rollout in self.last]
 
     def signal(self, rollouts: Sequence[Rollout]) -> float:
-        """Share of groups whose rewards are not all equal."""
+        """Share of groups in which some completions are valid and some are not."""
         group = self.settings.num_generations
         groups = [rollouts[first : first + group] for first in range(0, len(rollouts), group)]
-        return sum(len({rollout.reward for rollout in members}) > 1 for members in groups) / len(groups)
+        return sum(len({rollout.verdict.valid for rollout in members}) > 1 for members in groups) / len(groups)
 
 
 class _Trainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped

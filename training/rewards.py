@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from envwright.env.grading import Grade
+from envwright.env.instance import Instance
 
 __all__ = ["reward"]
 
 
-def reward(grade: Grade) -> float:
-    """Return 1 for a valid plan and 0 for anything else.
+def reward(instance: Instance, grade: Grade, efficiency_weight: float = 0.0) -> float:
+    """Return 0 for an invalid plan, and 1 plus `efficiency_weight` times optimum / cost for a valid one.
 
-    There is no partial credit on purpose: a milder penalty for not arriving than for colliding taught a policy to stand
-    still within 60 steps (docs/notes/pocket-policy.md).
+    There is no partial credit for invalid plans on purpose: a milder penalty for not arriving than for colliding taught a
+    policy to stand still within 60 steps (docs/notes/pocket-policy.md).
     """
-    return 1.0 if grade.outcome.valid else 0.0
+    if not grade.outcome.valid:
+        return 0.0
+    efficiency = instance.optimal_cost / grade.cost if grade.cost else 1.0
+    return 1.0 + efficiency_weight * efficiency
