@@ -144,29 +144,29 @@ def _fill(
     patience = PATIENCE
     for index in range(wanted):
         rng = random_stream(seed, "instances", *key, split.value, cell.size, cell.num_agents, cell.holes, int(cell.wait_required), index)
-        repeats = 0
         reasons: Counter[str] = Counter()
+        chosen: Instance | None = None
+        fresh = False
         for _ in range(max_tries):
             drawn = _draw(rng, cell, split, known)
             if isinstance(drawn, str):
                 reasons[drawn] += 1
                 continue
+            chosen = drawn
             fresh = drawn.id not in seen and drawn.id not in avoid
-            if not fresh and repeats < patience:
-                repeats += 1
-                reasons["repeated"] += 1
-                continue
-            patience = PATIENCE if fresh else PATIENCE // 10
-            record.accepted += 1
-            record.repeated += not fresh
-            seen.add(drawn.id)
-            made.append(drawn)
-            break
-        else:
+            if fresh or reasons["repeated"] >= patience:
+                break
+            reasons["repeated"] += 1
+        if chosen is None:
             why = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
             raise InfeasibleError(
                 f"no board for {cell} ({split} split) in {max_tries} tries: {why}; change the size's hole_ratio or wait_ratio"
             )
+        patience = PATIENCE if fresh else PATIENCE // 10
+        record.accepted += 1
+        record.repeated += not fresh
+        seen.add(chosen.id)
+        made.append(chosen)
         record.rejected.update(reasons)
     return made
 
