@@ -23,13 +23,14 @@ from trl import GRPOConfig, GRPOTrainer
 from envwright.env.canonical import Split
 from envwright.env.instance import Instance
 from envwright.env.rollout import Rollout
+from envwright.env.rules import Outcome
 from envwright.env.seeding import derive_seed
 from envwright.training.evaluation import rollout_of
 from envwright.training.policy import PocketPolicy, Sample
 from envwright.training.sampler import PocketSampler
 from envwright.training.settings import GrpoSettings
 
-__all__ = ["StageTraining", "StepReport", "train_stage"]
+__all__ = ["StageTraining", "StepReport", "step_advantages", "train_stage"]
 
 _ROWS_PER_CHUNK = 96
 
@@ -106,6 +107,12 @@ class _Stage:
         self.rollouts += self.last
         return [rollout.reward or 0.0 for rollout in self.last]
 
+    def step_advantages(self, columns: int) -> torch.Tensor:
+        """Return advantages per token, (B, columns), for the completions graded last; see `step_advantages`."""
+        deaths = [_last_deciding_step(rollout) for rollout in self.last]
+        rewards = [rollout.reward or 0.0 for rollout in self.last]
+        return step_advantages(rewards, deaths, self.settings.num_generations, self.instances[0].num_agents, columns)
+
     def signal(self, rollouts: Sequence[Rollout]) -> float:
         """Share of groups in which some completions are valid and some are not."""
         group = self.settings.num_generations
@@ -121,13 +128,22 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     longest prompt and completion. Same gradient (a test compares it with TRL's own), about a third of the work.
     """
 
+    glue: _Stage
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        output: dict[str, torch.Tensor] = super()._generate_and_score_completions(inputs)
+        if self.glue.settings.step_credit:
+            output["advantages"] = self.glue.step_advantages(output["completion_ids"].shape[1])
+        return output
+
     def _compute_loss(self, model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         if self.loss_type != "dapo" or self.beta != 0.0:
             loss: torch.Tensor = super()._compute_loss(model, inputs)
             return loss
         lengths = inputs["completion_mask"].sum(1)
         rows = torch.argsort(lengths, stable=True)
-        rows = rows[inputs["advantages"][rows] != 0]
+        weights = inputs["advantages"] if inputs["advantages"].dim() == 2 else inputs["advantages"][:, None]
+        rows = rows[(weights * inputs["completion_mask"] != 0).any(1)[rows]]
         if len(rows) == 0:
             rows = torch.zeros(1, dtype=torch.long)
         losses = [super(_Trainer, self)._compute_loss(model, _cut(inputs, chunk)) for chunk in rows.split(_ROWS_PER_CHUNK)]
@@ -138,14 +154,50 @@ def _cut(inputs: dict[str, torch.Tensor], rows: torch.Tensor) -> dict[str, torch
     """Return some rows of a batch without the columns that are padding in all of them."""
     prompt = int(inputs["prompt_mask"][rows].sum(1).max())
     answer = int(inputs["completion_mask"][rows].sum(1).max())
+    advantages = inputs["advantages"][rows]
     return {
         "prompt_ids": inputs["prompt_ids"][rows, -prompt:],
         "prompt_mask": inputs["prompt_mask"][rows, -prompt:],
         "completion_ids": inputs["completion_ids"][rows, :answer],
         "completion_mask": inputs["completion_mask"][rows, :answer],
-        "advantages": inputs["advantages"][rows],
+        "advantages": advantages[:, :answer] if advantages.dim() == 2 else advantages,
         "num_items_in_batch": inputs["num_items_in_batch"],
     }
+
+
+def _last_deciding_step(rollout: Rollout) -> float:
+    """The timestep after which nothing that a completion says can change its outcome; infinity when all of it counts."""
+    if rollout.verdict.valid or rollout.failure_step is None or rollout.verdict is Outcome.GOAL_NOT_REACHED:
+        return math.inf
+    return rollout.failure_step
+
+
+def step_advantages(rewards: Sequence[float], deaths: Sequence[float], group: int, num_agents: int, columns: int) -> torch.Tensor:
+    """Return group-relative advantages per token that use the timestep of the first violation.
+
+    What a completion says after its first violation cannot change its reward, so those tokens get 0. A token of timestep t
+    is compared with the members of its group that are still without a violation before t: the baseline is their mean
+    reward. Both leave the expected policy gradient as it is (rewards depend on no later token; a baseline may depend on
+    time) and take noise away: the step that broke a plan gets the largest share of the blame. Divided by the standard
+    deviation of the group's rewards, as GRPO does (Shao et al., 2024).
+
+    Args:
+        rewards: reward per completion, B of them, groups in a row.
+        deaths: per completion the timestep of its violation, from 1; infinity for none.
+        group: completions per group, G.
+        num_agents: tokens per timestep.
+        columns: tokens per row of the result, T.
+
+    Returns:
+        Advantages (B, T).
+    """
+    rewards_G1 = torch.tensor(rewards).view(-1, group, 1)
+    steps_T = torch.arange(columns) // num_agents + 1
+    alive_GT = steps_T <= torch.tensor(deaths).view(-1, group, 1)
+    counts = alive_GT.sum(1, keepdim=True).clamp(min=1)
+    baseline = (rewards_G1 * alive_GT).sum(1, keepdim=True) / counts
+    deviation = rewards_G1.std(1, keepdim=True) + 1e-4
+    return ((rewards_G1 - baseline) / deviation * alive_GT).view(-1, columns)
 
 
 class _Reporter(TrainerCallback):
@@ -238,6 +290,7 @@ def train_stage(
             optimizers=(optimizer, schedule),
             rollout_func=glue.sample,
         )
+        trainer.glue = glue
         trainer.remove_callback(PrinterCallback)
         trainer.remove_callback(ProgressCallback)
         trainer.train()

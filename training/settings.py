@@ -46,6 +46,8 @@ class GrpoSettings(FrozenModel):
     """What advantages are divided by: the group's or batch's standard deviation, or nothing."""
     max_grad_norm: float = Field(default=1.0, gt=0)
     """Gradient clipping."""
+    step_credit: bool = True
+    """Advantages per timestep, from where a plan first broke, instead of one per completion."""
     efficiency_weight: float = Field(default=0.0, ge=0, le=1)
     """Weight of optimum / cost in the reward of a valid plan; 0 rewards validity alone."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from unittest.mock import patch
 
 import pytest
@@ -10,7 +11,7 @@ from trl import GRPOTrainer
 
 from envwright.env.generator import generate
 from envwright.training import grpo
-from envwright.training.grpo import StepReport, train_stage
+from envwright.training.grpo import StepReport, step_advantages, train_stage
 from envwright.training.policy import load_policy
 from envwright.training.settings import GrpoSettings, RunSettings
 
@@ -25,6 +26,8 @@ def _weights_after_training(settings: RunSettings, steps: int) -> tuple[torch.Te
 
 
 def test_a_step_equals_a_step_of_trl_s_own_trainer(tiny_settings: RunSettings) -> None:
+    plain = tiny_settings.grpo.model_copy(update={"step_credit": False, "efficiency_weight": 0.0})
+    tiny_settings = tiny_settings.model_copy(update={"grpo": plain})
     ours, _ = _weights_after_training(tiny_settings, 1)
     with patch.object(grpo, "_Trainer", GRPOTrainer):
         theirs, _ = _weights_after_training(tiny_settings, 1)
@@ -39,6 +42,30 @@ def test_accumulating_two_halves_equals_one_whole_batch(tiny_settings: RunSettin
     whole, _ = _weights_after_training(tiny_settings, 1)
     split, _ = _weights_after_training(tiny_settings.model_copy(update={"grpo": halves}), 1)
     assert torch.allclose(whole, split, atol=2e-5)
+
+
+def test_what_follows_a_violation_gets_no_advantage_and_the_violation_gets_most_of_the_blame() -> None:
+    inf = math.inf
+    rewards, deaths = [1.0, 1.0, 0.0, 0.0], [inf, inf, 1, 3]
+    advantages = step_advantages(rewards, deaths, group=4, num_agents=2, columns=8)
+    deviation = torch.tensor(rewards).std() + 1e-4
+    expected = torch.tensor(
+        [
+            [1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 0, 0],
+            [1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 0, 0],
+            [-1 / 2, -1 / 2, 0, 0, 0, 0, 0, 0],
+            [-1 / 2, -1 / 2, -2 / 3, -2 / 3, -2 / 3, -2 / 3, 0, 0],
+        ]
+    )
+    assert torch.allclose(advantages, expected / deviation)
+
+
+def test_without_violations_step_credit_is_plain_grpo() -> None:
+    rewards = [1.3, 1.0, 1.2, 1.1, 1.0, 1.0, 1.0, 1.0]
+    advantages = step_advantages(rewards, [math.inf] * 8, group=4, num_agents=2, columns=3)
+    groups = torch.tensor(rewards).view(2, 4)
+    plain = ((groups - groups.mean(1, keepdim=True)) / (groups.std(1, keepdim=True) + 1e-4)).view(8, 1)
+    assert torch.allclose(advantages, plain.expand(8, 3))
 
 
 def test_reports_count_reward_and_signal_per_step(tiny_settings: RunSettings) -> None:
