@@ -17,7 +17,7 @@ Rates = Mapping[str, tuple[int, int]]
 """Size -> valid completions on (wait-required, wait-free) boards."""
 
 
-def make_config(sizes: Sequence[int] = (3, 4, 5, 6), hole: float = 0.2, wait: float = 0.25) -> GeneratorConfig:
+def make_config(sizes: Sequence[int] = (3, 4, 5, 6), hole: float = 0.2, wait: float = 0.1) -> GeneratorConfig:
     knobs = {"data_ratio": 1 / len(sizes), "hole_ratio": hole, "wait_ratio": wait}
     return GeneratorConfig.parse({"num_agents": 2, "sizes": {str(size): knobs for size in sizes}}, "test config")
 

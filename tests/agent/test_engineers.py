@@ -93,7 +93,7 @@ def test_learnability_follows_p_times_one_minus_p_above_a_floor() -> None:
     assert ratios["3"] == ratios["6"] == 0.075
     assert ratios["4"] > ratios["5"] > 0.3
     assert result.config.sizes["5"].wait_ratio == pytest.approx(0.09 / (0.09 + 0.16), abs=1e-3)
-    assert result.config.sizes["3"].wait_ratio == 0.25
+    assert result.config.sizes["3"].wait_ratio == 0.1
 
 
 def test_learnability_without_a_rate_to_read_keeps_the_config() -> None:
@@ -170,7 +170,7 @@ def test_the_context_states_knobs_bounds_config_and_history() -> None:
     for knob, (_, high) in KNOB_BOUNDS.items():
         assert f"/sizes/<size>/{knob} (0 to {high:g})" in str(system.content)
     assert "at most 12 replies and 30 tool calls" in str(system.content)
-    for words in ('"num_agents":2', "Stage 1 of 3", "512 instances", "4: 1.000/0.200/0.250 -> 0.62 of 50"):
+    for words in ('"num_agents":2', "Stage 1 of 3", "512 instances", "4: 1.000/0.200/0.100 -> 0.62 of 50"):
         assert words in str(user.content)
 
 

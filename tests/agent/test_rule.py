@@ -54,7 +54,7 @@ def plan(config: GeneratorConfig, **rates: tuple[int, int]) -> dict[str, float]:
 
 
 def test_a_policy_that_only_lacks_coordination_gets_more_wait_required_boards() -> None:
-    assert plan(make_config([4, 5]), s4=(6, 48), s5=(4, 45)) == {"/sizes/4/wait_ratio": 0.5, "/sizes/5/wait_ratio": 0.5}
+    assert plan(make_config([4, 5]), s4=(6, 48), s5=(4, 45)) == {"/sizes/4/wait_ratio": 0.35, "/sizes/5/wait_ratio": 0.35}
 
 
 @pytest.mark.parametrize("wait", [0.0, 0.25, 0.5, 0.6, 0.75, 1.0])
@@ -100,7 +100,7 @@ def test_without_a_size_that_can_use_it_no_share_moves() -> None:
 def test_boards_never_solved_are_only_tried_when_a_policy_can_vouch_for_them() -> None:
     (edit,) = plan_edits(make_config([4]), sizes(s4=(0, 48)))
     assert edit.tentative
-    assert edit.value == 0.375
+    assert edit.value == 0.225
 
 
 def test_few_samples_give_no_edit() -> None:
@@ -143,7 +143,7 @@ def test_the_rule_looks_then_tries_then_proposes_and_cites_what_it_saw(tmp_path:
     assert result.warnings == ()
     assert result.patch is not None
     assert {edit.path: (edit.value, edit.evidence) for edit in result.patch.edits} == {
-        f"/sizes/{size}/wait_ratio": (0.5, ("failure_breakdown#1", "simulate_config#1")) for size in (4, 5)
+        f"/sizes/{size}/wait_ratio": (0.35, ("failure_breakdown#1", "simulate_config#1")) for size in (4, 5)
     }
 
 
@@ -181,19 +181,19 @@ def session(toolbox: Any, evidence: Evidence) -> SessionResult:
 def test_fewer_predicted_mixed_groups_halve_the_step_once_and_then_keep_the_config() -> None:
     names, result, arguments = tools_called(make_evidence({**TWO, "6": BASE["6"]}, probe=loses))
     assert names == ["failure_breakdown", "simulate_config", "simulate_config"]
-    assert [call["edits"][0]["value"] for call in arguments[1:]] == [0.5, 0.375]
+    assert [call["edits"][0]["value"] for call in arguments[1:]] == [0.35, 0.225]
     assert result.stop_reason is StopReason.KEPT
 
 
 def test_a_halved_step_that_loses_nothing_clear_is_proposed() -> None:
     names, result, _ = tools_called(make_evidence({"4": BASE["4"]}, probe=loses))
     assert names == ["failure_breakdown", "simulate_config", "simulate_config", "propose_patch"]
-    assert result.config.sizes["4"].wait_ratio == 0.375
+    assert result.config.sizes["4"].wait_ratio == 0.225
 
 
 def test_a_policy_at_hand_vouches_for_boards_that_validation_never_saw_solved() -> None:
     _, result, _ = tools_called(make_evidence({"4": (0, 48)}, probe=coin))
-    assert result.config.sizes["4"].wait_ratio == 0.375
+    assert result.config.sizes["4"].wait_ratio == 0.225
     _, kept, _ = tools_called(make_evidence({"4": (0, 48)}))
     assert kept.stop_reason is StopReason.KEPT
 
@@ -260,7 +260,7 @@ def test_edits_that_the_generator_cannot_fill_are_left_out(monkeypatch: pytest.M
 
 def test_a_log_without_validation_boards_is_read_on_its_training_boards() -> None:
     result = redesign(make_evidence({"4": BASE["4"]}, split=Split.TRAIN))
-    assert result.config.sizes["4"].wait_ratio == 0.5
+    assert result.config.sizes["4"].wait_ratio == 0.35
 
 
 def test_without_rollouts_the_config_is_kept_and_the_note_says_why() -> None:
