@@ -14,6 +14,7 @@ TINY = [
     "num_stages=2",
     "steps_per_stage=2",
     "grpo.per_device_train_batch_size=64",
+    "grpo.gradient_accumulation_steps=1",
     "grpo.max_completion_length=24",
     "evaluation.validation_instances=40",
     "evaluation.heldout_instances=16",
