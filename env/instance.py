@@ -14,12 +14,12 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from envwright.env.base import FrozenModel, StrictInt
-from envwright.env.canonical import content_hash
+from envwright.env.canonical import Split, content_hash, split_of_hash
 from envwright.env.errors import UserError
 from envwright.env.jsonio import read_json_lines
 from envwright.env.solver import SolveStatus, solve
 
-__all__ = ["MAX_AGENTS", "MAX_SIZE", "Board", "Cell", "Instance", "instance_id", "label_board", "read_instances"]
+__all__ = ["MAX_AGENTS", "MAX_SIZE", "Board", "Cell", "Instance", "board_split", "instance_id", "label_board", "read_instances"]
 
 Cell = tuple[StrictInt, StrictInt]
 MAX_SIZE = 64
@@ -96,6 +96,11 @@ class Instance(Board):
         data = self.model_dump(mode="json")
         order = ("schema_version", "id", "size", "holes", "starts", "goals", "optimal_cost", "optimal_makespan", "wait_required")
         return {key: data[key] for key in order}
+
+
+def board_split(board: Board) -> Split:
+    """Return the split that a board belongs to, whatever its id says."""
+    return split_of_hash(content_hash(board.size, board.holes, board.starts, board.goals))
 
 
 def instance_id(size: int, holes: Iterable[tuple[int, int]], starts: Sequence[tuple[int, int]], goals: Sequence[tuple[int, int]]) -> str:

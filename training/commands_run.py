@@ -12,7 +12,7 @@ from envwright.env.benchmark import benchmark_instances
 from envwright.env.canonical import Split
 from envwright.env.cells import FRAME
 from envwright.env.errors import MissingExtraError, UserError
-from envwright.env.instance import read_instances
+from envwright.env.instance import board_split, read_instances
 from envwright.env.jsonio import dump_json, write_json_lines
 from envwright.env.summary import summarise
 from envwright.training.commands_env import print_summary
@@ -102,6 +102,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
     torch.set_num_threads(arguments.threads)
     seed = arguments.seed if arguments.samples else None
     rollouts = run_policy(load_policy(arguments.policy), instances, stage=0, split=Split.BENCHMARK, samples=arguments.samples, seed=seed)
+    rollouts = [rollout.model_copy(update={"split": board_split(rollout.instance)}) for rollout in rollouts]
     if arguments.out:
         write_json_lines(Path(arguments.out), (rollout.to_json() for rollout in rollouts))
     print_summary(summarise(rollouts), as_json=arguments.json)

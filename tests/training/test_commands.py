@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from envwright.env.canonical import Split
 from envwright.env.generator import generate
 from envwright.env.jsonio import write_json_lines
+from envwright.env.rollout import read_rollouts
 from envwright.training.cli import main
 from envwright.training.settings import RunSettings
 
@@ -72,7 +74,7 @@ def test_an_unreachable_endpoint_is_told_before_the_run_begins(
 def test_evaluate_prints_the_contract_s_keys_and_writes_rollouts_that_grade_alike(
     capsys: pytest.CaptureFixture[str], tiny_settings: RunSettings, tmp_path: Path
 ) -> None:
-    boards = generate(tiny_settings.evaluation.config, 12, seed=0).instances
+    boards = generate(tiny_settings.evaluation.config, 12, seed=0, split=Split.VALIDATION).instances
     write_json_lines(tmp_path / "boards.jsonl", (board.to_json() for board in boards))
     out = tmp_path / "rollouts.jsonl"
     assert main(["evaluate", "--policy", "pocket", "--instances", str(tmp_path / "boards.jsonl"), "--json", "-o", str(out)]) == 0
@@ -80,5 +82,6 @@ def test_evaluate_prints_the_contract_s_keys_and_writes_rollouts_that_grade_alik
     assert {"n", "valid", "optimal", "outcomes", "by_size"} <= evaluated.keys()
     assert evaluated["n"] == 12
     assert set(evaluated["by_size"]) == {"3", "4", "5", "6"}
+    assert {rollout.split for rollout in read_rollouts(out)} == {Split.VALIDATION}
     assert main(["grade", "--rollouts", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == evaluated
