@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from datasets import Dataset
@@ -111,7 +111,10 @@ class _Stage:
         """Return advantages per token, (B, columns), for the completions graded last; see `step_advantages`."""
         deaths = [_last_deciding_step(rollout) for rollout in self.last]
         rewards = [rollout.reward or 0.0 for rollout in self.last]
-        return step_advantages(rewards, deaths, self.settings.num_generations, self.instances[0].num_agents, columns)
+        settings = self.settings
+        return step_advantages(
+            rewards, deaths, settings.num_generations, self.instances[0].num_agents, columns, scale_rewards=settings.scale_rewards
+        )
 
     def signal(self, rollouts: Sequence[Rollout]) -> float:
         """Share of groups in which some completions are valid and some are not."""
@@ -179,14 +182,22 @@ def _last_deciding_step(rollout: Rollout) -> float:
     return rollout.failure_step
 
 
-def step_advantages(rewards: Sequence[float], deaths: Sequence[float], group: int, num_agents: int, columns: int) -> torch.Tensor:
+def step_advantages(
+    rewards: Sequence[float],
+    deaths: Sequence[float],
+    group: int,
+    num_agents: int,
+    columns: int,
+    *,
+    scale_rewards: Literal["group", "batch", "none"] = "group",
+) -> torch.Tensor:
     """Return group-relative advantages per token that use the timestep of the first violation.
 
     What a completion says after its first violation cannot change its reward, so those tokens get 0. A token of timestep t
     is compared with the members of its group that are still without a violation before t: the baseline is their mean
     reward. Both leave the expected policy gradient as it is (rewards depend on no later token; a baseline may depend on
     time) and take noise away: the step that broke a plan gets the largest share of the blame. Divided by the standard
-    deviation of the group's rewards, as GRPO does (Shao et al., 2024).
+    deviation of the group's rewards, as GRPO does (Shao et al., 2024), or by the batch's.
 
     Args:
         rewards: reward per completion, B of them, groups in a row.
@@ -194,6 +205,7 @@ def step_advantages(rewards: Sequence[float], deaths: Sequence[float], group: in
         group: completions per group, G.
         num_agents: tokens per timestep.
         columns: tokens per row of the result, T.
+        scale_rewards: what to divide by: the group's or the batch's standard deviation, or nothing.
 
     Returns:
         Advantages (B, T).
@@ -203,8 +215,11 @@ def step_advantages(rewards: Sequence[float], deaths: Sequence[float], group: in
     alive_GT = steps_T <= torch.tensor(deaths).view(-1, group, 1)
     counts = alive_GT.sum(1, keepdim=True).clamp(min=1)
     baseline = (rewards_G1 * alive_GT).sum(1, keepdim=True) / counts
-    deviation = rewards_G1.std(1, keepdim=True) + 1e-4
-    return ((rewards_G1 - baseline) / deviation * alive_GT).view(-1, columns)
+    advantages_GT = (rewards_G1 - baseline) * alive_GT
+    if scale_rewards != "none":
+        deviation = rewards_G1.std(1, keepdim=True) if scale_rewards == "group" else rewards_G1.std()
+        advantages_GT = advantages_GT / (deviation + 1e-4)
+    return advantages_GT.view(-1, columns)
 
 
 class _Reporter(TrainerCallback):
@@ -257,6 +272,7 @@ def train_stage(
     *,
     stage: int,
     first_step: int,
+    last_step: int,
     seed: int,
     optimizer_state: dict[str, Any] | None,
     on_step: Callable[[StepReport], None],
@@ -268,7 +284,8 @@ def train_stage(
         instances: boards of the stage, a multiple of `settings.boards_per_step`; taken in order, each once.
         settings: the trainer's settings.
         stage: number of the stage.
-        first_step: optimizer steps of the stages before; the warm-up counts on.
+        first_step: optimizer steps of the stages before; the schedule counts on.
+        last_step: optimizer steps of the whole run, where a falling learning rate ends.
         seed: seed of the run.
         optimizer_state: Adam's state from the stage before.
         on_step: called with every step's report.
@@ -283,7 +300,7 @@ def train_stage(
         optimizer.load_state_dict(optimizer_state)
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"] = settings.learning_rate
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: min(1.0, (first_step + done + 1) / max(1, settings.warmup_steps)))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: _rate_factor(settings, first_step + done, last_step))
     reporter = _Reporter(glue, on_step)
     dataset = Dataset.from_dict({"prompt": [policy.prompt(instance) for instance in instances], "index": list(range(len(instances)))})
     with tempfile.TemporaryDirectory() as scratch:
@@ -303,6 +320,20 @@ def train_stage(
         trainer.train()
     policy.model.eval()
     return StageTraining(glue.rollouts, reporter.reports, optimizer.state_dict())
+
+
+def _rate_factor(settings: GrpoSettings, done: int, last_step: int) -> float:
+    """Return the share of the learning rate that the step after `done` steps takes, of `last_step` steps in the run."""
+    if done < settings.warmup_steps:
+        return (done + 1) / settings.warmup_steps
+    left = (last_step - done) / max(1, last_step - settings.warmup_steps)
+    match settings.lr_scheduler_type:
+        case "linear":
+            return left
+        case "cosine":
+            return (1.0 - math.cos(math.pi * left)) / 2
+        case _:
+            return 1.0
 
 
 def _trl_config(settings: GrpoSettings, scratch: str, seed: int) -> GRPOConfig:

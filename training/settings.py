@@ -23,7 +23,9 @@ class GrpoSettings(FrozenModel):
     """Settings of TRL's GRPOTrainer, under TRL's names."""
 
     learning_rate: float = Field(default=1.5e-4, gt=0)
-    """Adam's learning rate; constant after the warm-up."""
+    """Adam's learning rate, reached after the warm-up."""
+    lr_scheduler_type: Literal["constant_with_warmup", "linear", "cosine"] = "constant_with_warmup"
+    """Course of the learning rate after the warm-up, over the whole run: kept, or brought to 0 in a line or a half cosine."""
     warmup_steps: StrictInt = Field(default=15, ge=0)
     """Optimizer steps of linear warm-up, counted over the whole run."""
     adam_beta2: float = Field(default=0.99, gt=0, lt=1)

@@ -162,6 +162,7 @@ class _Run:
             self.settings.grpo,
             stage=number,
             first_step=number * self.settings.steps_per_stage,
+            last_step=self.settings.num_stages * self.settings.steps_per_stage,
             seed=self.settings.seed,
             optimizer_state=self.optimizer_state,
             on_step=on_step,

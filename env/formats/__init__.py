@@ -1,0 +1,1 @@
+"""Other projects' file formats: MovingAI maps and scenarios, Hugging Face datasets."""

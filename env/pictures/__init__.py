@@ -1,0 +1,1 @@
+"""Pictures of boards and plans: terminal text, PNG, SVG and animated GIF."""
