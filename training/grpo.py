@@ -30,7 +30,7 @@ from envwright.training.policy import PocketPolicy, Sample
 from envwright.training.sampler import PocketSampler
 from envwright.training.settings import GrpoSettings
 
-__all__ = ["StageTraining", "StepReport", "step_advantages", "train_stage"]
+__all__ = ["StageTraining", "StepReport", "rate_factor", "step_advantages", "train_stage"]
 
 _ROWS_PER_CHUNK = 96
 
@@ -300,7 +300,7 @@ def train_stage(
         optimizer.load_state_dict(optimizer_state)
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"] = settings.learning_rate
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: _rate_factor(settings, first_step + done, last_step))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: rate_factor(settings, first_step + done, last_step))
     reporter = _Reporter(glue, on_step)
     dataset = Dataset.from_dict({"prompt": [policy.prompt(instance) for instance in instances], "index": list(range(len(instances)))})
     with tempfile.TemporaryDirectory() as scratch:
@@ -322,7 +322,7 @@ def train_stage(
     return StageTraining(glue.rollouts, reporter.reports, optimizer.state_dict())
 
 
-def _rate_factor(settings: GrpoSettings, done: int, last_step: int) -> float:
+def rate_factor(settings: GrpoSettings, done: int, last_step: int) -> float:
     """Return the share of the learning rate that the step after `done` steps takes, of `last_step` steps in the run."""
     if done < settings.warmup_steps:
         return (done + 1) / settings.warmup_steps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 from unittest.mock import patch
 
 import pytest
@@ -66,6 +67,25 @@ def test_without_violations_step_credit_is_plain_grpo() -> None:
     groups = torch.tensor(rewards).view(2, 4)
     plain = ((groups - groups.mean(1, keepdim=True)) / (groups.std(1, keepdim=True) + 1e-4)).view(8, 1)
     assert torch.allclose(advantages, plain.expand(8, 3))
+
+
+@pytest.mark.parametrize("scale", ["batch", "none"])
+def test_rewards_that_hardly_differ_stay_small_when_scaled_by_the_batch_or_not_at_all(scale: Literal["batch", "none"]) -> None:
+    rewards = [1.3, 1.29, 1.3, 1.29, 1.3, 0.0, 0.0, 0.0]
+    advantages = step_advantages(rewards, [math.inf] * 8, group=4, num_agents=2, columns=1, scale_rewards=scale)
+    divisor = torch.tensor(rewards).std() + 1e-4 if scale == "batch" else torch.tensor(1.0)
+    groups = torch.tensor(rewards).view(2, 4)
+    assert torch.allclose(advantages, (groups - groups.mean(1, keepdim=True)).view(8, 1) / divisor)
+    assert advantages[:4].abs().max() < 0.02 < 0.2 < advantages[4:].abs().min()
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("constant_with_warmup", [0.5, 1.0, 1.0, 1.0]), ("linear", [0.5, 1.0, 0.5, 0.125]), ("cosine", [0.5, 1.0, 0.5, 0.0380602])],
+)
+def test_the_learning_rate_warms_up_once_and_falls_over_the_whole_run(kind: str, expected: list[float]) -> None:
+    settings = GrpoSettings.model_validate({"warmup_steps": 2, "lr_scheduler_type": kind})
+    assert [grpo.rate_factor(settings, done, 10) for done in (0, 1, 6, 9)] == pytest.approx(expected)
 
 
 def test_reports_count_reward_and_signal_per_step(tiny_settings: RunSettings) -> None:
