@@ -8,7 +8,7 @@ ENGINEER ?= rule
 SEED ?= 0
 OUT ?= runs/demo-$(subst :,-,$(subst /,-,$(ENGINEER)))-seed$(SEED)
 
-.PHONY: help setup demo test lint format clean
+.PHONY: help setup demo test lint format tree clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -36,6 +36,9 @@ lint: $(STAMP)  ## check style and types
 format: $(STAMP)  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+tree: $(STAMP)  ## write the annotated tree into the README
+	$(BIN)/python docs/tree.py
 
 clean:  ## remove the virtual environment and caches (runs/ stays)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

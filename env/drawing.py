@@ -1,4 +1,4 @@
-"""Boards and plans as plain text, for prompts, tools and terminals.
+"""Boards and plans as plain text, for prompts and tools; what a person sees is drawn by `envwright.env.pictures`.
 
 `.` is ice, `#` a hole, `A B C ...` are agents, `a b c ...` their goals; an agent that stands on its own goal is `@`
 followed by nothing else: the legend below a board always lists every agent, so nothing is lost where two marks share a cell.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from envwright.env.rules import BoardLike, Simulation
+from envwright.env.rules import BoardLike
 
-__all__ = ["describe_failure", "draw_board", "draw_plan"]
+__all__ = ["draw_board", "draw_plan"]
 
 Cell = tuple[int, int]
 
@@ -52,11 +52,3 @@ def draw_plan(board: BoardLike, paths: Sequence[Sequence[Cell | None]], last_ste
         group = frames[first : first + per_row]
         blocks.append("\n".join("".join(line.ljust(width) for line in lines).rstrip() for lines in zip(*group, strict=True)))
     return "\n\n".join(blocks)
-
-
-def describe_failure(simulation: Simulation) -> str:
-    """Say in one line where a plan broke: "swap_conflict at timestep 3, agents 0 and 1"."""
-    if simulation.violation is None:
-        return f"valid: sum of costs {simulation.sum_of_costs}, makespan {simulation.makespan}"
-    names = " and ".join(str(agent) for agent in simulation.agents)
-    return f"{simulation.violation} at timestep {simulation.step}, agent{'s' if len(simulation.agents) > 1 else ''} {names}"

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -18,12 +18,29 @@ from envwright.env.canonical import Split, content_hash, split_of_hash
 from envwright.env.errors import UserError
 from envwright.env.jsonio import read_json_lines
 from envwright.env.solver import SolveStatus, solve
+from envwright.env.solver.bitboard import BitBoard
 
-__all__ = ["MAX_AGENTS", "MAX_SIZE", "Board", "Cell", "Instance", "board_split", "instance_id", "label_board", "read_instances"]
+__all__ = [
+    "LABELS",
+    "MAX_AGENTS",
+    "MAX_SIZE",
+    "Board",
+    "Cell",
+    "Instance",
+    "board_split",
+    "instance_id",
+    "label_board",
+    "parse_board",
+    "parse_instance",
+    "read_instances",
+    "wrong_labels",
+]
 
 Cell = tuple[StrictInt, StrictInt]
 MAX_SIZE = 64
 MAX_AGENTS = 30
+LABELS = ("optimal_cost", "optimal_makespan", "wait_required")
+"""The exact labels of an instance line."""
 
 
 class Board(FrozenModel):
@@ -118,7 +135,8 @@ def label_board(board: Board, where: str, *, name: str | None = None, time_limit
     if solution.status is SolveStatus.UNSOLVABLE:
         raise UserError(f"{where}: the board is unsolvable; every instance must have a plan")
     if solution.sum_of_costs is None or solution.makespan is None or solution.wait_required is None:
-        raise UserError(f"{where}: the solver's budget ran out before the labels were exact; use fewer agents or a smaller board")
+        more = "" if time_limit is None else f"raise the time limit of {time_limit:g} s, or "
+        raise UserError(f"{where}: the solver's budget ran out before the labels were exact; {more}use fewer agents or a smaller board")
     return Instance(
         id=name or instance_id(board.size, board.holes, board.starts, board.goals),
         size=board.size,
@@ -131,28 +149,84 @@ def label_board(board: Board, where: str, *, name: str | None = None, time_limit
     )
 
 
-_LABELS = ("optimal_cost", "optimal_makespan", "wait_required")
+def _checked_line(raw: Any, where: str) -> str:
+    """Refuse what is no instance line, and return `where` with the line's id in it, for messages."""
+    if not isinstance(raw, dict):
+        raise UserError(f"{where}: an instance must be a JSON object, got {type(raw).__name__}")
+    name = raw.get("id")
+    if isinstance(name, str) and name and not where.endswith(repr(name)):
+        where = f"{where}: id {name!r}"
+    unknown = sorted(set(raw) - set(Instance.model_fields))
+    if unknown:
+        value = repr(raw[unknown[0]])
+        shown = value if len(value) <= 60 else value[:57] + "..."
+        raise UserError(f"{where}: unknown key {unknown[0]!r} (got {shown}); known keys are {', '.join(Instance.model_fields)}")
+    return where
+
+
+def parse_board(raw: Any, where: str) -> Board:
+    """Read the board of an instance line, whose labels and id may be missing; what is there of them must be of the right type.
+
+    Raises:
+        UserError: as `Board` says; unknown keys are refused.
+    """
+    where = _checked_line(raw, where)
+    board = Board.parse({key: raw[key] for key in Board.model_fields if key in raw}, where)
+    Instance.parse({"id": "none", **dict.fromkeys(LABELS[:2], 0), LABELS[2]: False, **raw}, where)
+    return board
 
 
 def parse_instance(raw: Any, where: str) -> Instance:
     """Read an instance; a board without its labels (or id) is solved and labelled on the way in.
 
+    A complete line is not solved again: its labels are held against the agents' shortest distances alone, which finds an
+    optimum that is too low or of the wrong kind in microseconds. `envwright solve --check` proves labels.
+
     Raises:
-        UserError: as `Board` and `label_board` say; unknown keys are refused.
+        UserError: as `Board` and `label_board` say; unknown keys and labels that cannot be right are refused.
     """
-    if not isinstance(raw, dict):
-        raise UserError(f"{where}: an instance must be a JSON object, got {type(raw).__name__}")
-    missing = [key for key in ("id", *_LABELS) if key not in raw]
-    if not missing:
-        return Instance.parse(raw, where)
-    unknown = sorted(set(raw) - set(Instance.model_fields))
-    if unknown:
-        raise UserError(f"{where}: unknown key {unknown[0]!r}; known keys are {', '.join(Instance.model_fields)}")
-    board = Board.parse({key: raw[key] for key in Board.model_fields if key in raw}, where)
-    if any(label in missing for label in _LABELS):
-        labelled = label_board(board, where)
-        return Instance.parse({**labelled.to_json(), **raw}, where)
-    return Instance.parse({"id": instance_id(board.size, board.holes, board.starts, board.goals), **raw}, where)
+    named = _checked_line(raw, where)
+    if all(key in raw for key in ("id", *LABELS)):
+        instance = Instance.parse(raw, named)
+        _refuse_impossible(instance, named)
+        return instance
+    board = parse_board(raw, where)
+    given = {key: raw[key] for key in LABELS if key in raw}
+    if len(given) < len(LABELS):
+        labelled = label_board(board, named, name=raw.get("id"))
+        _refuse_wrong(wrong_labels(given, labelled.to_json()), named)
+        return labelled
+    instance = Instance.parse({"id": instance_id(board.size, board.holes, board.starts, board.goals), **raw}, named)
+    _refuse_impossible(instance, named)
+    return instance
+
+
+def wrong_labels(given: Mapping[str, Any], exact: Mapping[str, Any]) -> list[str]:
+    """Compare the labels of a line with the solver's; returns a phrase per label that differs."""
+    return [f"{key} is {exact[key]!r}, not {given[key]!r}" for key in LABELS if key in given and given[key] != exact[key]]
+
+
+def _refuse_wrong(wrong: list[str], where: str) -> None:
+    if wrong:
+        raise UserError(f"{where}: {'; '.join(wrong)}; leave the labels out and they are computed")
+
+
+def _refuse_impossible(instance: Instance, where: str) -> None:
+    """Refuse what the agents' distances alone disprove; `envwright solve --check` proves every label."""
+    grid = BitBoard(instance.size, instance.holes)
+    distances = [grid.distance(start, goal) for start, goal in zip(instance.starts, instance.goals, strict=True)]
+    alone = [distance for distance in distances if distance is not None]
+    if len(alone) < len(distances):
+        agent = distances.index(None)
+        raise UserError(
+            f"{where}: the board is unsolvable: no way leads from starts[{agent}] {list(instance.starts[agent])} to "
+            f"goals[{agent}] {list(instance.goals[agent])}; every instance must have a plan"
+        )
+    if instance.optimal_cost < sum(alone):
+        raise UserError(
+            f"{where}: optimal_cost {instance.optimal_cost} is below {sum(alone)}, the sum of the agents' shortest distances; "
+            f"leave the labels out and they are computed"
+        )
 
 
 def read_instances(path: Path) -> list[Instance]:

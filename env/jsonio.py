@@ -145,30 +145,54 @@ def read_json(path: Path) -> Any:
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield `(place, value)` for every non-empty line, where `place` is "FILE line N" for error messages."""
+    """Yield `(place, value)` for every non-empty line, where `place` is "FILE line N" for error messages.
+
+    Raises:
+        UserError: a line is refused as `parse_json` says; the message names the line's id where it can be told.
+    """
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             place = f"{path} line {number}"
-            yield place, parse_json(line, place)
+            try:
+                value = parse_json(line, place)
+            except UserError:
+                name = _id_in(line)
+                if name is None:
+                    raise
+                value = parse_json(line, f"{place}: id {name!r}")
+            yield place, value
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Write a UTF-8 file under a temporary name, sync it and rename it: readers see the old file or the new one.
+def _id_in(line: str) -> str | None:
+    """Return the id of a line that strict reading refuses (its own, or its instance's), to tell a person which record it is."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    for record in (value, value.get("instance")) if isinstance(value, dict) else ():
+        if isinstance(record, dict) and isinstance(record.get("id"), str):
+            return str(record["id"])
+    return None
+
+
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Write a file under a temporary name, sync it and rename it: readers see the old file or the new one. Text is UTF-8.
 
     A device or a pipe (`/dev/stdout`) is written to, never replaced.
 
     Raises:
         UserError: the folder cannot be written to (missing, read-only, disk full).
     """
+    data = content if isinstance(content, bytes) else content.encode("utf-8")
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(data)
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             Path(temporary).chmod(0o644)

@@ -1,7 +1,7 @@
 """The command line: `envwright COMMAND ...`.
 
-This file holds the parser and the error channel alone; a command's work is in `commands_env`, `commands_agent` and
-`commands_run`, imported when it is called, so that light commands stay light. Exit codes: 0 done, 1 the job failed,
+This file holds the parser and the error channel alone; a command's work is in `commands_env`, `commands_grade`, `commands_agent`
+and `commands_run`, imported when it is called, so that light commands stay light. Exit codes: 0 done, 1 the job failed,
 2 usage or bad input, with one line on stderr that says what to do.
 """
 
@@ -20,6 +20,8 @@ from envwright.env.errors import UserError
 __all__ = ["main"]
 
 ENGINEER_HELP = "who redesigns: rule, fixed, random, learnability, openai:MODEL (set OPENAI_BASE_URL for a local server), replay:TRANSCRIPT"
+
+REPORTED_HELP = "show the figures that the paper reports on its own boards below"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -43,6 +45,7 @@ def _parser() -> _Parser:
 
     _add_run_commands(command)
     _add_agent_commands(command)
+    _add_session_commands(command)
     _add_env_commands(command)
     return parser
 
@@ -68,7 +71,13 @@ def _add_run_commands(command: _Add) -> None:
 
     evaluate = command("evaluate", "commands_run:evaluate", "run a policy on instances and grade it")
     evaluate.add_argument("--policy", required=True, metavar="SPEC", help="pocket, or the folder of a checkpoint")
-    evaluate.add_argument("--instances", required=True, metavar="FILE|benchmark", help="an instance file, or the zero-shot benchmark grid")
+    evaluate.add_argument(
+        "--instances",
+        required=True,
+        metavar="FILE|benchmark",
+        help="an instance file; benchmark: the paper's zero-shot grid; in-distribution: 2 agents",
+    )
+    evaluate.add_argument("--reported", action="store_true", help=REPORTED_HELP)
     evaluate.add_argument(
         "--samples", type=int, default=0, metavar="K", help="completions sampled per board (default 0: one greedy completion)"
     )
@@ -111,31 +120,108 @@ def _add_agent_commands(command: _Add) -> None:
     tool.add_argument("--json", action="store_true", help="print one JSON document")
 
 
+def _add_session_commands(command: _Add) -> None:
+    chat = command("chat", "commands_chat:chat", "talk to an engineer over a run's evidence, and approve its patches")
+    chat.add_argument("--run", metavar="DIR", help="a run folder: evidence of its latest finished stage")
+    _add_evidence(chat)
+    chat.add_argument("--engineer", default="rule", metavar="SPEC", help=ENGINEER_HELP)
+    chat.add_argument("--seed", type=int, default=0, metavar="S", help="seed of what tools sample")
+    chat.add_argument("--load", metavar="FILE", help="go on with a saved conversation")
+    chat.add_argument("--out", metavar="FILE", help="write an approved patch here (default with --run: where the run takes it up)")
+    chat.add_argument("--transcript", metavar="FILE", help="write the conversation (default: into the run folder, or not at all)")
+
+    mcp = command("mcp", "commands_mcp:mcp", "serve the engineer's tools to an MCP client, on stdin and stdout")
+    mcp.add_argument("--run", metavar="DIR", help="a run folder: evidence of its latest finished stage")
+    _add_evidence(mcp)
+    mcp.add_argument("--seed", type=int, default=0, metavar="S", help="seed of what tools sample")
+    mcp.add_argument(
+        "--approval",
+        default="human",
+        choices=["human", "auto"],
+        help="human (default): accepted patches are proposals, for `envwright chat` to approve; auto: they are approved as they come",
+    )
+    mcp.add_argument("--out", metavar="FILE", help="write accepted patches here (default with --run: into the run folder)")
+
+
 def _add_env_commands(command: _Add) -> None:
     generate = command("generate", "commands_env:generate", "make instances that follow a config")
     generate.add_argument("--config", required=True, metavar="FILE", help="the config")
     generate.add_argument("-n", type=int, required=True, metavar="N", help="number of instances")
     generate.add_argument("--seed", type=int, default=0, metavar="S", help="seed")
     generate.add_argument("--split", default="train", choices=["train", "validation", "benchmark"], help="split that the boards belong to")
+    generate.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="W",
+        help="processes that share the work (default 1); the boards are the same for any number",
+    )
     generate.add_argument("-o", "--out", required=True, metavar="FILE", help="instance file to write")
 
     solve = command("solve", "commands_env:solve", "solve instances optimally")
     solve.add_argument("file", metavar="FILE", help="instance file; only size, holes, starts and goals are required of a line")
     solve.add_argument("--time-limit", type=float, metavar="S", help="seconds per board (default: no limit)")
+    solve.add_argument(
+        "--objective",
+        default="sum_of_costs",
+        choices=["sum_of_costs", "makespan"],
+        help="what to minimise; the other one breaks ties (default: sum_of_costs)",
+    )
+    solve.add_argument("--check", action="store_true", help="prove the labels that the lines give; a wrong one ends with exit code 2")
     solve.add_argument("--json", action="store_true", help="print one JSON document")
 
-    show = command("show", "commands_env:show", "draw instances and plans as text")
+    show = command("show", "commands_env:show", "draw a board and a plan in the terminal, or as a picture")
     show.add_argument("file", metavar="FILE", help="instance file or rollout file")
     show.add_argument("--id", metavar="ID", help="the instance to draw (default: the first)")
-    show.add_argument("--completion", metavar="TEXT", help="a completion to draw and judge (default: an optimal plan)")
+    show.add_argument("--completion", metavar="TEXT", help="a completion to draw and judge (default: the one recorded, or an optimal plan)")
+    show.add_argument("--step", type=int, metavar="T", help="draw timestep T alone")
+    show.add_argument("--strip", action="store_true", help="with -o FILE.png or .svg: draw all timesteps side by side")
+    show.add_argument("-o", "--out", metavar="FILE", help="write a picture: .png or .svg (the plan at a glance), or .gif (animated)")
 
-    grade = command("grade", "commands_env:grade", "grade completions")
+    grade = command("grade", "commands_grade:grade", "grade completions")
     grade.add_argument("--rollouts", required=True, metavar="FILE", help="a rollout log (JSON Lines)")
+    grade.add_argument(
+        "--instances", metavar="FILE|benchmark", help="the benchmark that the boards are of: the table then has its wait-ratio sets"
+    )
+    grade.add_argument("--reported", action="store_true", help=REPORTED_HELP)
     grade.add_argument("-o", "--out", metavar="FILE", help="write the graded rollouts")
     grade.add_argument("--json", action="store_true", help="print one JSON document")
 
+    benchmark = command("benchmark", "commands_grade:benchmark", "make the benchmark's boards, the same every time")
+    benchmark.add_argument("action", choices=["make"])
+    benchmark.add_argument("-o", "--out", required=True, metavar="FILE", help="instance file to write; its cells go to FILE.manifest.json")
+    benchmark.add_argument(
+        "--set",
+        default="paper",
+        choices=["paper", "in-distribution"],
+        help="the paper's grid of 3, 4 and 5 agents (default), or 2 agents, as in training",
+    )
+    benchmark.add_argument("--workers", type=int, default=1, metavar="N", help="processes (default 1); the boards are the same")
+    benchmark.add_argument("--json", action="store_true", help="print the manifest as one JSON document")
+
+    _add_format_commands(command)
+
     schema = command("schema", "commands_env:schema", "print the JSON Schema of a file format")
     schema.add_argument("name", choices=["config", "patch", "instance", "rollout"])
+
+
+def _add_format_commands(command: _Add) -> None:
+    imports = command("import", "commands_formats:import_boards", "make instances of a MovingAI map and scenario")
+    imports.add_argument(
+        "--map", required=True, metavar="FILE", help="the .map file (type octile, up to 64x64; padded to a square with holes)"
+    )
+    imports.add_argument("--scen", required=True, metavar="FILE", help="the .scen file")
+    imports.add_argument("--agents", type=int, metavar="K", help="agents per board, 1 to 30 (default: all lines of the scenario)")
+    imports.add_argument("-n", type=int, default=1, metavar="N", help="boards: lines 1 to K of the scenario, K+1 to 2K, ... (default 1)")
+    imports.add_argument("--time-limit", type=float, metavar="S", help="seconds per board for the exact labels (default: no limit)")
+    imports.add_argument("-o", "--out", required=True, metavar="FILE", help="instance file to write")
+
+    exports = command("export", "commands_formats:export_boards", "write instances in another format")
+    exports.add_argument("file", metavar="FILE", help="instance file")
+    exports.add_argument("--format", required=True, choices=["movingai", "jsonl", "hf"], help="hf: a Hugging Face datasets folder")
+    exports.add_argument("--split", choices=["train", "validation", "benchmark"], help="only boards of this split")
+    exports.add_argument("--size", type=int, action="append", metavar="N", help="only NxN boards; may be repeated")
+    exports.add_argument("--out", required=True, metavar="DIR", help="folder to make")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -10,10 +10,8 @@ from typing import Any
 from envwright.agent.engineers import make_engineer
 from envwright.env.errors import UserError
 from envwright.env.jsonio import dump_json, parse_json, read_text, write_json
-from envwright.tools.evidence import Evidence
 from envwright.tools.registry import Toolbox, tool_specs
-from envwright.training.evidence import file_evidence, run_evidence
-from envwright.training.runstore import RunStore
+from envwright.training.evidence import file_evidence, given_evidence
 
 __all__ = ["redesign", "tool"]
 
@@ -54,7 +52,7 @@ def tool(arguments: argparse.Namespace) -> int:
         return _list_tools(as_json=arguments.json)
     if arguments.name is None:
         raise UserError("name a tool, or list them with --list")
-    toolbox = Toolbox(_evidence(arguments))
+    toolbox = Toolbox(given_evidence(arguments.run, arguments.config, arguments.rollouts, arguments.seed))
     if arguments.name not in toolbox.names:
         raise UserError(f"no tool {arguments.name!r}; the tools are {', '.join(toolbox.names)}")
     text = read_text(Path(arguments.args[1:])) if arguments.args.startswith("@") else arguments.args
@@ -66,17 +64,6 @@ def tool(arguments: argparse.Namespace) -> int:
         raise UserError(f"{result.error.code}: {result.error.message}")
     print(dump_json(result.content, indent=None if arguments.json else 2))
     return 0
-
-
-def _evidence(arguments: argparse.Namespace) -> Evidence:
-    """Read the evidence that the arguments name."""
-    if arguments.run and (arguments.config or arguments.rollouts):
-        raise UserError("give either --run DIR or --config FILE --rollouts FILE, not both")
-    if arguments.run:
-        return run_evidence(RunStore.open(Path(arguments.run)))
-    if not arguments.config or not arguments.rollouts:
-        raise UserError("give --run DIR, or both --config FILE and --rollouts FILE")
-    return file_evidence(Path(arguments.config), Path(arguments.rollouts), arguments.seed)
 
 
 def _list_tools(*, as_json: bool) -> int:

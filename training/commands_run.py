@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from pathlib import Path
 
 from envwright.agent.engineers import make_engineer
-from envwright.env.benchmark import benchmark_instances
 from envwright.env.canonical import Split
 from envwright.env.cells import FRAME
 from envwright.env.errors import MissingExtraError, UserError
-from envwright.env.instance import board_split, read_instances
+from envwright.env.instance import board_split
 from envwright.env.jsonio import dump_json, write_json_lines
-from envwright.env.summary import summarise
-from envwright.training.commands_env import print_summary
+from envwright.training.commands_grade import boards_and_cells, print_report
 from envwright.training.runstore import RunStore
 from envwright.training.settings import RunSettings, list_presets, load_settings
 
@@ -88,11 +85,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
             raise UserError(f"{name} must be at least 0, got {value}")
     if arguments.threads < 1:
         raise UserError(f"--threads must be at least 1, got {arguments.threads}")
-    if arguments.instances == "benchmark":
-        print("making the benchmark boards (the same every time) ...", file=sys.stderr, flush=True)
-        instances = benchmark_instances()
-    else:
-        instances = read_instances(Path(arguments.instances))
+    instances, cells = boards_and_cells(arguments.instances)
     _need_torch("envwright evaluate")
     import torch
 
@@ -105,7 +98,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
     rollouts = [rollout.model_copy(update={"split": board_split(rollout.instance)}) for rollout in rollouts]
     if arguments.out:
         write_json_lines(Path(arguments.out), (rollout.to_json() for rollout in rollouts))
-    print_summary(summarise(rollouts), as_json=arguments.json)
+    print_report(rollouts, cells, as_json=arguments.json, reported=arguments.reported)
     return 0
 
 

@@ -15,7 +15,22 @@ from envwright.env.summary import RolloutSummary, Tally, summarise
 from envwright.tools.evidence import Evidence, PolicyProbe, Rates, StageRecord
 from envwright.training.runstore import RunStore
 
-__all__ = ["file_evidence", "run_evidence", "stage_record"]
+__all__ = ["file_evidence", "given_evidence", "run_evidence", "stage_record"]
+
+
+def given_evidence(run: str | None, config: str | None, rollouts: str | None, seed: int = 0) -> Evidence:
+    """Read the evidence that a command line names: `--run DIR`, or `--config FILE --rollouts FILE`.
+
+    Raises:
+        UserError: both are given, or neither is whole, or a file is bad.
+    """
+    if run and (config or rollouts):
+        raise UserError("give either --run DIR or --config FILE --rollouts FILE, not both")
+    if run:
+        return run_evidence(RunStore.open(Path(run)))
+    if not config or not rollouts:
+        raise UserError("give --run DIR, or both --config FILE and --rollouts FILE")
+    return file_evidence(Path(config), Path(rollouts), seed)
 
 
 def stage_record(number: int, config: GeneratorConfig, sampled: RolloutSummary, patch: Patch | None = None) -> StageRecord:

@@ -74,8 +74,10 @@ class StageTraining:
 class _Stage:
     """Glue between TRL and envwright: sampler, reward function and per-step reports."""
 
-    def __init__(self, policy: PocketPolicy, instances: Sequence[Instance], settings: GrpoSettings, stage: int, seed: int) -> None:
-        self.policy, self.settings, self.stage, self.seed = policy, settings, stage, seed
+    def __init__(
+        self, policy: PocketPolicy, instances: Sequence[Instance], settings: GrpoSettings, efficiency: float, stage: int, seed: int
+    ) -> None:
+        self.policy, self.settings, self.efficiency, self.stage, self.seed = policy, settings, efficiency, stage, seed
         self.instances = instances
         self.rollouts: list[Rollout] = []
         self.last: list[Rollout] = []
@@ -100,7 +102,7 @@ class _Stage:
                 Sample(self.policy.text(tokens), len(tokens)),
                 self.stage,
                 Split.TRAIN,
-                self.settings.efficiency_weight,
+                self.efficiency,
             )
             for place, tokens in zip(index, completion_ids, strict=True)
         ]
@@ -271,6 +273,7 @@ def train_stage(
     settings: GrpoSettings,
     *,
     stage: int,
+    efficiency: float,
     first_step: int,
     last_step: int,
     seed: int,
@@ -284,6 +287,7 @@ def train_stage(
         instances: boards of the stage, a multiple of `settings.boards_per_step`; taken in order, each once.
         settings: the trainer's settings.
         stage: number of the stage.
+        efficiency: weight of efficiency in the stage's rewards, see `envwright.training.rewards`.
         first_step: optimizer steps of the stages before; the schedule counts on.
         last_step: optimizer steps of the whole run, where a falling learning rate ends.
         seed: seed of the run.
@@ -294,7 +298,7 @@ def train_stage(
         FloatingPointError: the loss or the gradients stopped being finite.
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-    glue = _Stage(policy, instances, settings, stage, seed)
+    glue = _Stage(policy, instances, settings, efficiency, stage, seed)
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=settings.learning_rate, betas=(0.9, settings.adam_beta2), weight_decay=0.0)
     if optimizer_state is not None:
         optimizer.load_state_dict(optimizer_state)

@@ -54,8 +54,8 @@ class Progress:
         """A policy's rates on fixed boards."""
         self.say(f"{what}: valid {format_rate(greedy.valid)} greedy, {format_rate(sampled.valid)} sampled")
 
-    def stage(self, number: int, config: GeneratorConfig, boards: int) -> None:
-        """A stage begins: its knobs."""
+    def stage(self, number: int, config: GeneratorConfig, boards: int, efficiency: float) -> None:
+        """A stage begins: its knobs, and what its rewards are."""
         self._window = []
         self.say("")
         self.say(f"== stage {number} ({number + 1} of {self._stages}): knobs of its {boards} boards, {config.num_agents} agents each ==")
@@ -64,6 +64,8 @@ class Progress:
             self.say(
                 f"   {bucket + 'x' + bucket:<8}{_percent(knobs.data_ratio)} {_percent(knobs.hole_ratio)}   {_percent(knobs.wait_ratio)}"
             )
+
+        self.say(f"   reward of a valid plan: 1{f' + {efficiency:g} x optimum / cost' if efficiency else ''}; of any other: 0")
 
     def generated(self, made: Generated, seconds: float) -> None:
         """The stage's boards are there."""

@@ -1,11 +1,26 @@
-"""Rewards of completions."""
+"""Rewards of completions: valid or not, and how efficient a valid plan is, with a weight that may follow the valid rate."""
 
 from __future__ import annotations
 
 from envwright.env.grading import Grade
 from envwright.env.instance import Instance
+from envwright.training.settings import GrpoSettings
 
-__all__ = ["reward"]
+__all__ = ["efficiency_weight", "reward"]
+
+
+def efficiency_weight(settings: GrpoSettings, valid_rate: float | None) -> float:
+    """Return the weight of efficiency in a stage's rewards: the adaptive reward of arXiv 2606.17682, accuracy first.
+
+    Args:
+        settings: the schedule, its whole weight, and the valid rates between which an adaptive weight rises in a line.
+        valid_rate: sampled valid rate on the validation boards after the stage before; None before the first.
+    """
+    if settings.efficiency_schedule == "fixed":
+        return settings.efficiency_weight
+    low, high = settings.efficiency_low, settings.efficiency_high
+    share = 0.0 if valid_rate is None else (valid_rate - low) / (high - low)
+    return settings.efficiency_weight * min(1.0, max(0.0, share))
 
 
 def reward(instance: Instance, grade: Grade, efficiency_weight: float = 0.0) -> float:

@@ -52,6 +52,12 @@ class GrpoSettings(FrozenModel):
     """Advantages per timestep, from where a plan first broke, instead of one per completion."""
     efficiency_weight: float = Field(default=0.0, ge=0, le=1)
     """Weight of optimum / cost in the reward of a valid plan; 0 rewards validity alone."""
+    efficiency_schedule: Literal["fixed", "adaptive"] = "fixed"
+    """Adaptive: validity alone at first; the weight rises with the sampled validation valid rate of the stage before."""
+    efficiency_low: float = Field(default=0.5, ge=0, le=1)
+    """Valid rate up to which an adaptive weight is 0."""
+    efficiency_high: float = Field(default=0.8, ge=0, le=1)
+    """Valid rate from which an adaptive weight is whole."""
 
     @property
     def boards_per_step(self) -> int:
@@ -59,13 +65,15 @@ class GrpoSettings(FrozenModel):
         return self.per_device_train_batch_size * self.gradient_accumulation_steps // self.num_generations
 
     @model_validator(mode="after")
-    def _check_division(self) -> Self:
+    def _check(self) -> Self:
         if self.per_device_train_batch_size % self.num_generations:
             lower = self.per_device_train_batch_size // self.num_generations * self.num_generations
             raise ValueError(
                 f"per_device_train_batch_size {self.per_device_train_batch_size} is not a multiple of num_generations {self.num_generations}; "
                 f"set it to {max(lower, self.num_generations)}"
             )
+        if self.efficiency_schedule == "adaptive" and not self.efficiency_low < self.efficiency_high:
+            raise ValueError(f"efficiency_low {self.efficiency_low} must be below efficiency_high {self.efficiency_high}")
         return self
 
 

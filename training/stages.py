@@ -35,6 +35,7 @@ from envwright.training.grpo import StageTraining, StepReport, train_stage
 from envwright.training.memory import keep_freed_memory
 from envwright.training.policy import PocketPolicy, load_policy
 from envwright.training.progress import Progress
+from envwright.training.rewards import efficiency_weight
 from envwright.training.runstore import RunStore, StageFolder
 from envwright.training.settings import RunSettings
 
@@ -126,7 +127,7 @@ class _Run:
         settings, folder, begin = self.settings, self.store.stage(number), time.monotonic()
         self.store.event("stage_started", stage=number)
         folder.begin(self.config)
-        self.progress.stage(number, self.config, settings.instances_per_stage)
+        self.progress.stage(number, self.config, settings.instances_per_stage, self._efficiency())
         made = generate(self.config, settings.instances_per_stage, seed=settings.seed, split=Split.TRAIN, key=("stage", number))
         folder.write_instances(made.instances)
         self.progress.generated(made, time.monotonic() - begin)
@@ -140,8 +141,8 @@ class _Run:
         record = stage_record(number, self.config, measured.sampled)
         self.progress.validated(measured.greedy, measured.sampled)
         redesign = self._redesign(number, folder, record, training.rollouts)
-        self.history.append(record.model_copy(update={"patch": redesign.patch}))
         entry = self._entry(number, record, measured, training.steps, redesign)
+        self.history.append(record.model_copy(update={"patch": redesign.patch}))
         write_json(folder.path / "engineer" / "outcome.json", entry)
         if redesign.patch is not None:
             write_json(folder.path / "engineer" / "patch.json", redesign.patch.to_json())
@@ -161,6 +162,7 @@ class _Run:
             instances,
             self.settings.grpo,
             stage=number,
+            efficiency=self._efficiency(),
             first_step=number * self.settings.steps_per_stage,
             last_step=self.settings.num_stages * self.settings.steps_per_stage,
             seed=self.settings.seed,
@@ -169,6 +171,10 @@ class _Run:
         )
         self.optimizer_state = training.optimizer_state
         return training
+
+    def _efficiency(self) -> float:
+        """The weight of efficiency in the rewards of the stage that follows the history."""
+        return efficiency_weight(self.settings.grpo, self.history[-1].validation.valid if self.history else None)
 
     def _redesign(self, number: int, folder: StageFolder, record: StageRecord, train_rollouts: Sequence[Rollout]) -> Redesign:
         """Ask the gate, then the engineer, for the next config."""
@@ -205,6 +211,7 @@ class _Run:
         return {
             "stage": number,
             "config": record.config.to_json(),
+            "efficiency_weight": round(self._efficiency(), 6),
             "train_reward": round(sum(step.reward for step in steps) / len(steps), 6),
             "validation": {
                 **_rates(measured.sampled),

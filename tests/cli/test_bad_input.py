@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envwright.env.jsonio import dump_json, write_json
+from envwright.env.jsonio import dump_json, write_json, write_json_lines
 from tests.cli.commands import CONFIG, EVIDENCE, Command, contents
 
 GENERATE = ("generate", "--config", "config.json", "-o", "out.jsonl")
@@ -46,7 +46,33 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "solve: time limit NaN": (("solve", "boards.jsonl", "--time-limit", "nan"), "--time-limit must be above 0 seconds, got nan"),
     "solve: not UTF-8": (("solve", "latin.jsonl"), "latin.jsonl: not UTF-8 text (byte 1): save it as UTF-8"),
     "show: unknown id": (("show", "boards.jsonl", "--id", "nobody"), "no instance 'nobody'; it holds 4, such as 2a-3x3-"),
-    "show: labels without a plan": (("show", "walled.jsonl"), "no plan was found for walled; give a plan to draw with --completion"),
+    "show: labels of a walled board": (
+        ("show", "walled.jsonl"),
+        "walled.jsonl line 1: id 'walled': the board is unsolvable: no way leads from starts[0] [0, 0] to goals[0] [1, 1]",
+    ),
+    "show: labels without a plan": (("show", "stuck.jsonl"), "no plan was found for stuck; give a plan to draw with --completion"),
+    "show: a wrong optimum": (("show", "wrong.jsonl"), "wrong.jsonl: id 'wrong': optimal_cost is 4, not 6; leave the labels out"),
+    "solve: a wrong optimum": (("solve", "wrong.jsonl", "--check"), "wrong.jsonl line 1: id 'wrong': optimal_cost is 4, not 6"),
+    "solve: labels without a plan": (
+        ("solve", "stuck.jsonl", "--check", "--json"),
+        "stuck.jsonl line 1: id 'stuck': the board is unsolvable",
+    ),
+    "import: no map": (("import", "--map", "none.map", "--scen", "none.scen", "-o", "out.jsonl"), "none.map: no such file"),
+    "import: time limit 0": (
+        ("import", "--map", "none.map", "--scen", "none.scen", "--time-limit", "0", "-o", "out.jsonl"),
+        "--time-limit must be above 0 seconds, got 0",
+    ),
+    "export: unknown format": (("export", "boards.jsonl", "--format", "csv", "--out", "out"), "invalid choice: 'csv'"),
+    "export: folder in use": (
+        ("export", "boards.jsonl", "--format", "jsonl", "--out", "."),
+        ".: exists already; choose another folder with --out",
+    ),
+    "export: below a file": (("export", "boards.jsonl", "--format", "movingai", "--out", "config.json/out"), "cannot be written"),
+    "export: no such size": (
+        ("export", "boards.jsonl", "--format", "hf", "--size", "9", "--out", "out"),
+        "no instance has size 9; choose another",
+    ),
+    "export: size 0": (("export", "boards.jsonl", "--format", "hf", "--size", "0", "--out", "out"), "--size must be 1 to 64, got 0"),
     "grade: no rollouts": (("grade", "--rollouts", "none.jsonl"), "none.jsonl: no such file"),
     "grade: instances for rollouts": (("grade", "--rollouts", "boards.jsonl", "-o", "out.jsonl"), "boards.jsonl line 1: "),
     "schema: unknown name": (("schema", "plan"), "invalid choice: 'plan'"),
@@ -105,6 +131,10 @@ def bad_files(folder: Path) -> None:
     board: dict[str, Any] = {"size": 2, "holes": [], "starts": [[0, 0]], "goals": [[1, 1]]}
     (folder / "bad.jsonl").write_text(json.dumps(board) + "\n" + json.dumps({**board, "starts": [[0, 5]]}) + "\n", encoding="utf-8")
     labels = {"id": "walled", "optimal_cost": 2, "optimal_makespan": 2, "wait_required": False}
+    stuck = {"size": 2, "holes": [[1, 0], [1, 1]], "starts": [[0, 0], [0, 1]], "goals": [[0, 1], [0, 0]]}
+    write_json_lines(folder / "stuck.jsonl", [{**stuck, "id": "stuck", "optimal_cost": 4, "optimal_makespan": 3, "wait_required": False}])
+    loose = {"size": 3, "holes": [], "starts": [[0, 0], [2, 0]], "goals": [[0, 2], [2, 2]]}
+    write_json_lines(folder / "wrong.jsonl", [{**loose, "id": "wrong", "optimal_cost": 6, "optimal_makespan": 4, "wait_required": False}])
     (folder / "walled.jsonl").write_text(json.dumps({**board, **labels, "holes": [[0, 1], [1, 0]]}) + "\n", encoding="utf-8")
 
 
@@ -131,8 +161,91 @@ def test_a_failed_write_leaves_the_old_file(command: Command, folder: Path) -> N
 
 
 def test_help_exits_0_for_every_command(command: Command) -> None:
-    for name in ("generate", "solve", "show", "grade", "schema", "tool", "redesign", "run", "evaluate", "presets"):
+    for name in ("generate", "solve", "show", "grade", "benchmark", "schema", "tool", "redesign", "run", "evaluate", "presets"):
         done = command(name, "--help")
         assert (done.code, done.err) == (0, "")
         assert done.out.startswith(f"usage: envwright {name}")
     assert command("--version").out.startswith("envwright 0.")
+
+
+LINE: dict[str, Any] = {
+    "id": "mine",
+    "size": 3,
+    "holes": [[1, 1]],
+    "starts": [[0, 0], [2, 2]],
+    "goals": [[0, 2], [2, 0]],
+    "optimal_cost": 4,
+    "optimal_makespan": 2,
+    "wait_required": False,
+}
+BAD_LINES: dict[str, tuple[str, str]] = {
+    "equal starts": (dump_json({**LINE, "starts": [[0, 0], [0, 0]]}), "starts[1] [0, 0] is repeated; starts must be distinct"),
+    "equal goals": (dump_json({**LINE, "goals": [[0, 2], [0, 2]]}), "goals[1] [0, 2] is repeated; goals must be distinct"),
+    "start on a hole": (dump_json({**LINE, "starts": [[1, 1], [2, 2]]}), "starts[0] [1, 1] is on a hole"),
+    "goal on a hole": (dump_json({**LINE, "goals": [[0, 2], [1, 1]]}), "goals[1] [1, 1] is on a hole"),
+    "hole off the board": (dump_json({**LINE, "holes": [[3, 0]]}), "holes[0] [3, 0] is off the 3x3 board (rows and columns 0 to 2)"),
+    "start off the board": (dump_json({**LINE, "starts": [[0, -1], [2, 2]]}), "starts[0] [0, -1] is off the 3x3 board"),
+    "size as a string": (dump_json({**LINE, "size": "3"}), "size: Input should be a valid integer (got '3')"),
+    "half a coordinate": (dump_json({**LINE, "holes": [[1, 0.5]]}), "holes/0/1: Input should be a valid integer (got 0.5)"),
+    "a list for a label": (dump_json({**LINE, "optimal_cost": [4]}), "optimal_cost: Input should be a valid integer (got [4])"),
+    "a number for a truth": (dump_json({**LINE, "wait_required": 0}), "wait_required: Input should be a valid boolean (got 0)"),
+    "repeated key": (dump_json(LINE).replace("}", ',"size":3}'), "the key 'size' is repeated"),
+    "NaN": (dump_json(LINE).replace('"optimal_cost":4', '"optimal_cost":NaN'), "NaN is not a JSON number"),
+    "unknown key": (dump_json({**LINE, "colour": "red"}), "unknown key 'colour' (got 'red'); known keys are "),
+    "unsolvable": (dump_json({**LINE, "holes": [[0, 1], [1, 0]]}), "unsolvable: no way leads from starts[0] [0, 0] to goals[0] [0, 2]"),
+    "optimum below the distances": (
+        dump_json({**LINE, "optimal_cost": 3}),
+        "optimal_cost 3 is below 4, the sum of the agents' shortest distances",
+    ),
+    "one wrong label of some": (
+        dump_json({key: value for key, value in LINE.items() if key != "wait_required"} | {"optimal_cost": 6, "optimal_makespan": 4}),
+        "optimal_cost is 4, not 6; optimal_makespan is 2, not 4; leave the labels out and they are computed",
+    ),
+}
+UNCHECKED_BY_SOLVE = ("unsolvable", "optimum below", "one wrong")
+READERS: dict[str, tuple[str, ...]] = {
+    "solve": ("solve", "lines.jsonl", "--json"),
+    "show": ("show", "lines.jsonl", "--id", "nobody"),
+    "evaluate": ("evaluate", "--policy", "pocket", "--instances", "lines.jsonl", "-o", "out.jsonl"),
+    "export": ("export", "lines.jsonl", "--format", "jsonl", "--out", "out"),
+    "grade": ("grade", "--rollouts", "log.jsonl", "-o", "out.jsonl"),
+    "redesign": ("redesign", "--config", "config.json", "--rollouts", "log.jsonl", "--out", "out.json"),
+}
+
+
+CASES = [
+    (reader, name)
+    for reader in READERS
+    for name in BAD_LINES
+    if not (reader == "solve" and name.startswith(UNCHECKED_BY_SOLVE))  # solve says what the labels are, --check compares
+]
+
+
+@pytest.mark.parametrize(("reader", "name"), CASES)
+def test_every_reader_of_instances_names_file_line_id_value_and_rule(command: Command, folder: Path, reader: str, name: str) -> None:
+    line, message = BAD_LINES[name]
+    good = dump_json({**LINE, "id": "good"})
+    (folder / "lines.jsonl").write_text(f"{good}\n{line}\n", encoding="utf-8")
+    rollout = '{"completion":"","instance":%s}\n'
+    (folder / "log.jsonl").write_text(rollout % good + rollout % line, encoding="utf-8")
+    before = contents(folder)
+    done = command(*READERS[reader])
+    file = "lines.jsonl" if "lines.jsonl" in READERS[reader] else "log.jsonl"
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"envwright {reader}: {file} line 2: ")
+    assert "'mine': " in done.err
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert contents(folder) == before
+
+
+def test_a_line_that_is_no_json_at_all_is_named_by_file_and_line(command: Command, folder: Path) -> None:
+    (folder / "lines.jsonl").write_text(dump_json(LINE) + "\n" + dump_json(LINE)[:-1] + "\n", encoding="utf-8")
+    done = command("export", "lines.jsonl", "--format", "jsonl", "--out", "out")
+    assert (done.code, done.err.startswith("envwright export: lines.jsonl line 2: not valid JSON: ")) == (2, True)
+
+
+def test_labels_that_agree_are_proved_by_solve_check(command: Command, folder: Path) -> None:
+    write_json_lines(folder / "lines.jsonl", [LINE, {key: LINE[key] for key in ("size", "holes", "starts", "goals", "optimal_cost")}])
+    done = command("solve", "lines.jsonl", "--check")
+    assert (done.code, done.err, done.out) == (0, "", "2 boards, 4 labels: all exact\n")

@@ -39,7 +39,9 @@ def test_solve_prints_one_document_with_a_plan_per_board(command: Command, folde
     done = command("solve", "boards.jsonl", "--json")
     assert (done.code, done.err) == (0, "")
     results = done.json["results"]
-    assert [list(result) for result in results] == [["id", "status", "sum_of_costs", "makespan", "wait_required", "plan", "seconds"]] * 4
+    assert [list(result) for result in results] == [
+        ["id", "objective", "status", "sum_of_costs", "makespan", "wait_required", "plan", "seconds"]
+    ] * 4
     assert [result["id"] for result in results] == ["1", "2", "3", "4"]
     for result, instance in zip(results, read_instances(folder / "boards.jsonl"), strict=True):
         assert result["status"] == "optimal"
@@ -58,7 +60,10 @@ def test_solve_tells_unsolvable_boards_and_budgets_apart_and_keeps_ids_and_blank
     assert all(result["seconds"] < 1 for result in done.json["results"])
     nothing = {"sum_of_costs": None, "makespan": None, "wait_required": None, "plan": None}
     found = [{key: value for key, value in result.items() if key != "seconds"} for result in done.json["results"]]
-    assert found == [{"id": "walled", "status": "unsolvable", **nothing}, {"id": "3", "status": "budget", **nothing}]
+    assert found == [
+        {"id": "walled", "objective": "sum_of_costs", "status": "unsolvable", **nothing},
+        {"id": "3", "objective": "sum_of_costs", "status": "budget", **nothing},
+    ]
 
 
 def test_solve_without_json_prints_a_line_per_board(command: Command) -> None:
@@ -71,14 +76,15 @@ def test_show_draws_the_chosen_instance_with_an_optimal_plan(command: Command, f
     instance = read_instances(folder / "boards.jsonl")[0]
     done = command("show", "boards.jsonl", "--id", instance.id)
     assert done.code == 0
-    assert f"{instance.id}: 3x3, 2 agents, 1 holes (#)" in done.out
-    assert "  012\n0 A.a\n1 .#.\n2 b.B\n" in done.out
-    assert "an optimal plan: RR LL\nvalid: sum of costs 4, makespan 2\nt=0" in done.out
+    assert f"{instance.id}: 3x3, 2 agents, 1 hole" in done.out
+    assert "A agent 0: (0, 0) to (0, 2)  RR\nB agent 1: (2, 2) to (2, 0)  LL\n" in done.out
+    assert "an optimal plan: RR LL\nvalid and optimal: sum of costs 4, makespan 2\n\nt=0" in done.out
+    assert done.out.endswith("  012     012     012\n0 A.a   0 .Aa   0 ..@\n1 .#.   1 .#.   1 .#.\n2 b.B   2 bB.   2 @..\n")
 
 
 def test_show_draws_a_completion_up_to_where_it_breaks(command: Command) -> None:
     done = command("show", "boards.jsonl", "--completion", '{"plan": ["RD", "LL"]}')
-    assert "hole at timestep 2, agent 0" in done.out
+    assert "hole at timestep 2: agent 0 enters the hole (1, 1)" in done.out
     assert "parse_error: no plan to draw" in command("show", "boards.jsonl", "--completion", "no \x1b(B idea").out
     assert "\x1b" not in command("show", "boards.jsonl", "--completion", "no \x1b(B idea").out
     assert 'completion: {"plan": ["RRU", "LL"]}' in command("show", "rollouts.jsonl").out

@@ -1,7 +1,7 @@
 """Boards and plans as text."""
 
-from envwright.env.drawing import describe_failure, draw_board, draw_plan
-from envwright.env.rules import paths_from_moves, simulate
+from envwright.env.drawing import draw_board, draw_plan
+from envwright.env.rules import paths_from_moves
 from tests.env.boards import board_of
 
 BOARD = board_of("a.b .#. d.c", "ab", "cd")
@@ -21,12 +21,3 @@ def test_a_plan_is_drawn_side_by_side_up_to_its_failure() -> None:
 
 def test_an_unknown_action_and_a_cell_off_the_board_can_be_drawn() -> None:
     assert draw_plan(BOARD, paths_from_moves(BOARD.starts, ["U", "X"])).count("t=") == 2
-
-
-def test_a_failure_is_told_with_its_timestep_and_agents() -> None:
-    def told(*plan: str) -> str:
-        return describe_failure(simulate(BOARD, paths_from_moves(BOARD.starts, plan)))
-
-    assert told("RD", "") == "hole at timestep 2, agent 0"
-    assert told("", "") == "goal_not_reached at timestep 0, agents 0 and 1"
-    assert told("RR", "LL") == "valid: sum of costs 4, makespan 2"

@@ -170,3 +170,22 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     write_atomic(pipe, "text\n")
     reader.join(timeout=10)
     assert (got, pipe.is_fifo()) == (["text\n"], True)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('{"id": "a", "size": NaN}', "line 1: id 'a': NaN is not a JSON number"),
+        ('{"id": "a", "size": 1, "size": 2}', "line 1: id 'a': the key 'size' is repeated"),
+        ('{"size": 1e999, "instance": {"id": "b"}}', "line 1: id 'b': the number 1e999 is too large"),
+        ('{"id": 7, "size": NaN}', "line 1: NaN is not a JSON number"),
+        ("[NaN]", "line 1: NaN is not a JSON number"),
+        ('{"id": "a"', "line 1: not valid JSON: Expecting"),
+    ],
+)
+def test_a_refused_line_is_named_by_its_id_where_that_can_be_told(tmp_path: Path, line: str, told: str) -> None:
+    path = tmp_path / "lines.jsonl"
+    path.write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(UserError) as caught:
+        list(read_json_lines(path))
+    assert str(caught.value).startswith(f"{path} {told}")

@@ -22,7 +22,18 @@ def _weights_after_training(settings: RunSettings, steps: int) -> tuple[torch.Te
     policy = load_policy("pocket")
     boards = generate(settings.config, steps * settings.grpo.boards_per_step, seed=5).instances
     reports: list[StepReport] = []
-    train_stage(policy, boards, settings.grpo, stage=0, first_step=0, last_step=100, seed=1, optimizer_state=None, on_step=reports.append)
+    train_stage(
+        policy,
+        boards,
+        settings.grpo,
+        stage=0,
+        efficiency=settings.grpo.efficiency_weight,
+        first_step=0,
+        last_step=100,
+        seed=1,
+        optimizer_state=None,
+        on_step=reports.append,
+    )
     return torch.cat([parameter.detach().flatten() for parameter in policy.model.parameters()]), reports
 
 

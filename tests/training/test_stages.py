@@ -116,7 +116,7 @@ def test_a_run_broken_between_or_inside_stages_ends_with_the_same_bytes(
 
 def test_resuming_with_other_settings_names_the_keys(finished: tuple[Path, dict[str, Any], list[str]], tiny_settings: RunSettings) -> None:
     changed = tiny_settings.model_copy(update={"seed": 4, "grpo": tiny_settings.grpo.model_copy(update={"learning_rate": 1e-3})})
-    with pytest.raises(UserError, match=r"seed was 0 and is 4, grpo\.learning_rate was 0\.0006 and is 0\.001"):
+    with pytest.raises(UserError, match=r"seed was 0 and is 4, grpo\.learning_rate was 0\.0008 and is 0\.001"):
         RunStore.resume(finished[0], changed)
 
 
