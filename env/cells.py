@@ -26,6 +26,7 @@ VOCABULARY: tuple[str, ...] = (PAD, BEGIN, END, HOLES, AGENTS, PLAN, *SIZE_WORDS
 """Every word, in token order (116 of them)."""
 
 _CELL_OF_WORD: dict[str, Cell] = {word: (int(word[0]), int(word[1])) for word in CELL_WORDS}
+_ANSWER_WORDS = frozenset((*CELL_WORDS, END))
 
 
 def board_words(size: int, holes: Iterable[Cell], starts: Sequence[Cell], goals: Sequence[Cell]) -> str:
@@ -58,7 +59,7 @@ def plan_words(board: BoardLike, plan: Sequence[str]) -> str:
 def is_cell_answer(text: str) -> bool:
     """True when a text consists of cells (and `end`) alone, so that it is to be read in this notation."""
     words = text.split()
-    return bool(words) and all(word in _CELL_OF_WORD or word == END for word in words)
+    return bool(words) and _ANSWER_WORDS.issuperset(words)
 
 
 def read_cell_answer(text: str, num_agents: int) -> list[list[Cell | None]] | None:
@@ -68,5 +69,5 @@ def read_cell_answer(text: str, num_agents: int) -> list[list[Cell | None]] | No
         words = words[: words.index(END)]
     if len(words) % num_agents:
         return None
-    cells: list[Cell | None] = [_CELL_OF_WORD.get(word) for word in words]
+    cells = list(map(_CELL_OF_WORD.get, words))
     return [cells[agent::num_agents] for agent in range(num_agents)]

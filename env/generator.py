@@ -1,54 +1,70 @@
 """Makes instances that follow a config: exact counts per size, exact numbers of holes and of wait-required boards.
 
-Boards are accepted or rejected inside a fixed cell (size, agents, holes, wait required), so the wait label cannot be
-read off the size or the number of holes. Every instance has its own random stream, keyed by cell and index. A board
-appears once in a file as long as its cell still has new ones.
+Boards are made inside fixed strata (`envwright.env.strata`), by rejection or by construction, whichever a pilot finds
+cheaper (`envwright.env.candidates`); what made them is counted. Every instance has its own random streams, keyed by
+stratum and index, so the result is the same for any number of worker processes. A board appears once in a file as long
+as its stratum has new ones. Every stratum has to yield a first board before the bulk is made.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from itertools import chain
 
-import numpy as np
-
-from envwright.env.canonical import Split, content_hash, split_of_hash
+from envwright.env.candidates import MAX_TOO_HARD, Candidate, Request, SamplerChoice, choose_sampler, make_candidate
+from envwright.env.canonical import Split
 from envwright.env.config import GeneratorConfig
+from envwright.env.enumeration import all_boards, is_listable, turned
 from envwright.env.errors import InfeasibleError
 from envwright.env.instance import Instance
+from envwright.env.labelling import OTHER_SPLIT, SOLVED_REASONS, TOO_HARD, Labelled
+from envwright.env.sampling import Sampler
 from envwright.env.seeding import random_stream
-from envwright.env.solver import BitBoard, Solution, SolveStatus, solve
+from envwright.env.strata import Stratum, num_holes, strata_of, wait_count
+from envwright.env.workers import Workers
 
 __all__ = ["Acceptance", "Generated", "generate", "num_holes", "wait_count"]
 
 MAX_TRIES = 20_000
-"""Boards drawn for one instance before its cell is called infeasible."""
+"""Boards drawn for one instance before its stratum is called infeasible."""
 PATIENCE = 100
-"""Acceptable but repeated boards drawn in a row before a cell is called exhausted and a repeat is taken."""
-_SOLVER_NODES = 20_000
-_PLACEMENTS = 1_000
-_REMEMBERED_SIZE = 4
-"""Largest board side on which the same boards, up to symmetry, come up often enough to remember their labels."""
+"""Repeated boards in a row before a stratum is taken to be exhausted."""
+LIST_PATIENCE = 30
+"""The same for a stratum that is small enough to list, which settles the question."""
+_LAST_ATTEMPTS = 10
+_SEEN_REASONS = (*SOLVED_REASONS, OTHER_SPLIT, "repeated", "an agent starts at its goal")
 
 
 @dataclass(slots=True)
 class Acceptance:
-    """How one cell was filled."""
+    """How the strata of one bucket were filled."""
 
     accepted: int = 0
     """Instances made."""
     repeated: int = 0
-    """Of these, boards that were in the file (or in the boards to avoid) before, because the cell has no new ones."""
+    """Of these, boards that were in the file (or in the boards to avoid) before, because the stratum has no new ones."""
     rejected: Counter[str] = field(default_factory=Counter)
     """Boards drawn and thrown away, by reason."""
+    samplers: Counter[str] = field(default_factory=Counter)
+    """Instances by the sampler that made them: rejection, construction, enumeration."""
+
+    draws: float = 0.0
+    """Boards that had to be drawn for the instances, splits and repeats aside."""
 
     @property
     def rate(self) -> float:
-        """Share of drawn boards that were accepted; splits and repeats do not count against it."""
-        wrong = sum(count for reason, count in self.rejected.items() if reason not in ("other split", "repeated"))
-        return self.accepted / (self.accepted + wrong) if self.accepted + wrong else 0.0
+        """Share of drawn boards that fit their stratum, whatever their split and whether they are new."""
+        return self.accepted / self.draws if self.draws else 0.0
+
+    def count_draws(self) -> None:
+        """Estimate `draws` of a filled stratum: boards of other splits count as those of this one turned out."""
+        fitting = self.accepted - self.samplers[Sampler.ENUMERATION] + self.rejected["repeated"]
+        solved = fitting + sum(self.rejected[reason] for reason in SOLVED_REASONS)
+        seen = solved + self.rejected[OTHER_SPLIT]
+        drawn = seen + sum(count for reason, count in self.rejected.items() if reason not in _SEEN_REASONS)
+        self.draws = self.accepted * (solved / fitting) * (drawn / seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +74,7 @@ class Generated:
     instances: list[Instance]
     """The instances, sizes mixed."""
     acceptance: dict[str, Acceptance]
-    """Per bucket, how its cells were filled."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    size: int
-    num_agents: int
-    holes: int
-    wait_required: bool
-
-    def __str__(self) -> str:
-        kind = "wait-required" if self.wait_required else "wait-free"
-        return f"{self.size}x{self.size} with {self.num_agents} agents, {self.holes} holes, {kind}"
-
-
-def num_holes(size: int, hole_ratio: float) -> int:
-    """Return the number of holes of a board: the ratio of its cells, rounded half up."""
-    return math.floor(hole_ratio * size * size + 0.5)
-
-
-def wait_count(count: int, wait_ratio: float) -> int:
-    """Return how many of `count` instances are wait-required: the ratio, rounded half up."""
-    return math.floor(wait_ratio * count + 0.5)
+    """Per bucket, how its strata were filled."""
 
 
 def generate(
@@ -92,7 +86,8 @@ def generate(
     key: tuple[str | int, ...] = (),
     avoid: Collection[str] = (),
     max_tries: int = MAX_TRIES,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], object] | None = None,
+    workers: int = 1,
 ) -> Generated:
     """Make `n` instances.
 
@@ -103,125 +98,163 @@ def generate(
         split: split that every instance belongs to.
         key: names the use ("stage", 3), so that uses with one seed draw different boards.
         avoid: ids of boards not to repeat while there are others.
-        max_tries: boards drawn for one instance before its cell is called infeasible.
+        max_tries: boards drawn for one instance before its stratum is called infeasible.
         on_progress: called with the number of instances made so far.
+        workers: processes that share the work; the result does not depend on it.
 
     Raises:
-        InfeasibleError: a cell could not be filled; the message names it and says why its boards were rejected.
+        InfeasibleError: a stratum could not be filled; the message names it and says why its boards were rejected.
     """
+    avoided = frozenset(name.rpartition("-")[2] for name in avoid)
+    fillers = [(bucket, wanted, _Filler(stratum, split, seed, key, avoided, max_tries)) for bucket, stratum, wanted in strata_of(config, n)]
+    for _, _, filler in fillers:
+        filler.probe()
     instances: list[Instance] = []
-    acceptance: dict[str, Acceptance] = {}
-    for bucket, count in config.counts(n).items():
-        knobs = config.sizes[bucket]
-        record = acceptance[bucket] = Acceptance()
-        waits = wait_count(count, knobs.wait_ratio)
-        for wait_required, wanted in ((True, waits), (False, count - waits)):
-            cell = _Cell(int(bucket), config.num_agents, num_holes(int(bucket), knobs.hole_ratio), wait_required)
-            for instance in _fill(cell, wanted, record, seed, split, key, avoid, max_tries):
-                instances.append(instance)
-                if on_progress is not None:
-                    on_progress(len(instances))
+    acceptance = {bucket: Acceptance() for bucket in config.sizes}
+
+    def on_board() -> None:
+        if on_progress is not None:
+            on_progress(len(instances) + filler.record.accepted)
+
+    with Workers(workers) as pool:
+        for bucket, wanted, filler in fillers:
+            instances += [board.instance(filler.stratum) for board in filler.fill(wanted, pool, on_board)]
+            _add(acceptance[bucket], filler.record)
     order = random_stream(seed, "order", *key).permutation(len(instances))
     return Generated([instances[index] for index in order], acceptance)
 
 
-def _fill(
-    cell: _Cell,
-    wanted: int,
-    record: Acceptance,
-    seed: int,
-    split: Split,
-    key: tuple[str | int, ...],
-    avoid: Collection[str],
-    max_tries: int,
-) -> list[Instance]:
-    """Make `wanted` instances of one cell."""
-    if wanted and cell.wait_required and cell.num_agents == 1:
-        raise InfeasibleError(f"no board for {cell}: a single agent never has to wait; set the size's wait_ratio to 0")
-    seen: set[str] = set()
-    made: list[Instance] = []
-    known: dict[str, Solution] = {}
-    patience = PATIENCE
-    for index in range(wanted):
-        rng = random_stream(seed, "instances", *key, split.value, cell.size, cell.num_agents, cell.holes, int(cell.wait_required), index)
-        reasons: Counter[str] = Counter()
-        chosen: Instance | None = None
-        fresh = False
-        for _ in range(max_tries):
-            drawn = _draw(rng, cell, split, known)
-            if isinstance(drawn, str):
-                reasons[drawn] += 1
+def _add(total: Acceptance, part: Acceptance) -> None:
+    total.accepted += part.accepted
+    total.repeated += part.repeated
+    total.rejected.update(part.rejected)
+    total.samplers.update(part.samplers)
+    total.draws += part.draws
+
+
+class _Filler:
+    """Fills one stratum: takes the candidates index by index and keeps the new ones."""
+
+    def __init__(
+        self, stratum: Stratum, split: Split, seed: int, key: tuple[str | int, ...], avoid: frozenset[str], max_tries: int
+    ) -> None:
+        self.stratum = stratum
+        self.record = Acceptance()
+        self._split, self._seed, self._key, self._max_tries = split, seed, key, max_tries
+        self._avoid = avoid
+        self._seen: set[str] = set()
+        self._made: dict[int, Labelled] = {}
+        self._choice = SamplerChoice()
+        self._first: Candidate | None = None
+        self._on_board: Callable[[], None] = lambda: None
+
+    def probe(self) -> None:
+        """Choose the sampler and make one board, so that a stratum that has none is found before any is filled."""
+        self._choice = choose_sampler(self.stratum)
+        self._first = make_candidate(self._request(0, 0))
+        if self._first.board is None:
+            raise self._infeasible(self._first)
+
+    def fill(self, wanted: int, pool: Workers, on_board: Callable[[], None]) -> list[Labelled]:
+        """Make `wanted` boards."""
+        self._on_board = on_board
+        patience = LIST_PATIENCE if is_listable(self.stratum) else PATIENCE
+        left = [(index, 0) for index in range(wanted)]
+        stale = 0
+        while left and stale < patience:
+            left, stale = self._round(left, stale, patience, pool)
+        if left:
+            self._exhaust(left, pool)
+        self.record.count_draws()
+        return [self._made[index] for index in range(wanted)]
+
+    def _round(self, left: list[tuple[int, int]], stale: int, patience: int, pool: Workers) -> tuple[list[tuple[int, int]], int]:
+        """Ask every index that has no board for its next candidate; stop after `patience` repeats in a row.
+
+        Returns:
+            The indices still without a board, each with its next attempt, and the repeats in a row.
+        """
+        again = []
+        done = 0
+        requests = [self._request(index, attempt) for index, attempt in left]
+        if self._first is not None:
+            candidates = chain([self._first], pool.map(make_candidate, requests[1:]))
+            self._first = None
+        else:
+            candidates = chain(pool.map(make_candidate, requests))
+        for (index, attempt), candidate in zip(left, candidates, strict=True):
+            done += 1
+            board = self._board_of(candidate)
+            if self._is_new(board):
+                stale = 0
+                self._take(index, board, candidate.sampler)
                 continue
-            chosen = drawn
-            fresh = drawn.id not in seen and drawn.id not in avoid
-            if fresh or reasons["repeated"] >= patience:
+            stale += 1
+            self.record.rejected["repeated"] += 1
+            again.append((index, attempt + 1))
+            if stale >= patience:
                 break
-            reasons["repeated"] += 1
-        if chosen is None:
-            why = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-            raise InfeasibleError(
-                f"no board for {cell} ({split} split) in {max_tries} tries: {why}; change the size's hole_ratio or wait_ratio"
-            )
-        patience = PATIENCE if fresh else PATIENCE // 10
-        record.accepted += 1
-        record.repeated += not fresh
-        seen.add(chosen.id)
-        made.append(chosen)
-        record.rejected.update(reasons)
-    return made
+        return sorted([*again, *left[done:]]), stale
 
+    def _exhaust(self, left: list[tuple[int, int]], pool: Workers) -> None:
+        """Give the indices that are left the last new boards, then repeats."""
+        if is_listable(self.stratum):
+            self._take_listed([index for index, _ in left])
+            return
+        for _ in range(_LAST_ATTEMPTS):
+            left, _ = self._round(left, 0, len(left) + 1, pool)
+        for index, attempt in left:
+            candidate = make_candidate(self._request(index, attempt))
+            board = self._board_of(candidate)
+            self._take(index, board, candidate.sampler)
 
-def _place_agents(
-    rng: np.random.Generator, free: list[tuple[int, int]], agents: int
-) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]] | None:
-    """Draw distinct starts and distinct goals, uniform among those in which no agent starts at its own goal."""
-    starts = tuple(free[int(index)] for index in rng.permutation(len(free))[:agents])
-    for _ in range(_PLACEMENTS):
-        goals = tuple(free[int(index)] for index in rng.permutation(len(free))[:agents])
-        if all(start != goal for start, goal in zip(starts, goals, strict=True)):
-            return starts, goals
-    return None
+    def _take_listed(self, indices: list[int]) -> None:
+        """Take from the list of all boards: the new ones first, then all of them round and round, each round shuffled."""
+        boards = all_boards(self.stratum, self._split)
+        rng = random_stream(self._seed, "listed", *self._key, self._split.value, *self.stratum.key())
+        queue = [board for board in boards if self._is_new(board)]
+        queue = [queue[place] for place in rng.permutation(len(queue))]
+        while len(queue) < len(indices):
+            queue += [boards[place] for place in rng.permutation(len(boards))]
+        for index, board in zip(indices, queue, strict=False):
+            self._take(index, turned(board, self.stratum.size, rng), Sampler.ENUMERATION)
 
+    def _is_new(self, board: Labelled) -> bool:
+        return board.digest not in self._seen and board.digest not in self._avoid
 
-def _draw(rng: np.random.Generator, cell: _Cell, split: Split, known: dict[str, Solution]) -> Instance | str:
-    """Draw one board of a cell and label it, or say why it is no use; `known` holds what is solved, by content hash."""
-    size, agents = cell.size, cell.num_agents
-    order = rng.permutation(size * size)
-    holes = tuple(sorted(divmod(int(index), size) for index in order[: cell.holes]))
-    board = BitBoard(size, holes)
-    free = sorted(divmod(int(index), size) for index in order[cell.holes :])
-    if cell.holes > 0.4 * size * size:
-        largest = max(board.components(), key=int.bit_count)
-        free = [place for place in free if largest & board.bit(place)]
-    if len(free) < max(agents, 2):
-        return "too few free cells"
-    placed = _place_agents(rng, free, agents)
-    if placed is None:
-        return "an agent starts at its goal"
-    starts, goals = placed
-    if any(not board.component(start) & board.bit(goal) for start, goal in zip(starts, goals, strict=True)):
-        return "a goal out of reach"
-    digest = content_hash(size, holes, starts, goals)
-    if split_of_hash(digest) is not split:
-        return "other split"
-    solution = known.get(digest)
-    if solution is None:
-        solution = solve(size, holes, starts, goals, node_limit=_SOLVER_NODES, board=board)
-        if size <= _REMEMBERED_SIZE and not solution.undecided and solution.status is not SolveStatus.BUDGET:
-            known[digest] = solution
-    if solution.status is SolveStatus.UNSOLVABLE:
-        return "unsolvable"
-    if solution.sum_of_costs is None or solution.makespan is None or solution.wait_required is None or solution.undecided:
-        return "not solved within the solver's budget"
-    if solution.wait_required is not cell.wait_required:
-        return "wait-free" if cell.wait_required else "wait-required"
-    return Instance(
-        id=f"{agents}a-{size}x{size}-{digest}",
-        size=size,
-        holes=holes,
-        starts=starts,
-        goals=goals,
-        optimal_cost=solution.sum_of_costs,
-        optimal_makespan=solution.makespan,
-        wait_required=solution.wait_required,
-    )
+    def _take(self, index: int, board: Labelled, sampler: Sampler) -> None:
+        self.record.accepted += 1
+        self.record.repeated += not self._is_new(board)
+        self.record.samplers[sampler.value] += 1
+        self._seen.add(board.digest)
+        self._made[index] = board
+        self._on_board()
+
+    def _request(self, index: int, attempt: int) -> Request:
+        choice = self._choice
+        return Request(
+            stratum=self.stratum,
+            split=self._split,
+            sampler=choice.sampler(index),
+            seed=self._seed,
+            key=self._key,
+            index=index,
+            attempt=attempt,
+            max_tries=self._max_tries,
+            natural_tries=choice.natural_tries,
+        )
+
+    def _board_of(self, candidate: Candidate) -> Labelled:
+        """Return the candidate's board and count what was thrown away."""
+        if candidate.board is None:
+            raise self._infeasible(candidate)
+        self.record.rejected.update(candidate.rejected)
+        return candidate.board
+
+    def _infeasible(self, candidate: Candidate) -> InfeasibleError:
+        """Say why the stratum cannot be filled."""
+        why = ", ".join(f"{count} {reason}" for reason, count in candidate.rejected.most_common())
+        advice = "change the size's hole_ratio or wait_ratio"
+        if candidate.rejected[TOO_HARD] >= MAX_TOO_HARD:
+            advice = "use fewer agents, or " + advice
+        return InfeasibleError(f"no board for {self.stratum} ({self._split} split) in {candidate.tries} tries: {why}; {advice}")

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from functools import lru_cache
+from operator import eq
+from typing import Any, Protocol
 
 __all__ = ["MOVES", "MOVE_NAMES", "BoardLike", "Outcome", "Simulation", "paths_from_moves", "simulate"]
 
@@ -112,33 +114,68 @@ def paths_from_moves(starts: Sequence[Cell], plan: Sequence[Sequence[str]]) -> l
     return paths
 
 
+@lru_cache(maxsize=16)
+def _moves(size: int) -> frozenset[tuple[Cell, Cell]]:
+    """Every (before, after) that one action makes on an empty board."""
+    cells = [(row, col) for row in range(size) for col in range(size)]
+    pairs = ((cell, (cell[0] + row, cell[1] + col)) for cell in cells for row, col in MOVES.values())
+    return frozenset((before, after) for before, after in pairs if 0 <= after[0] < size and 0 <= after[1] < size)
+
+
 def simulate(board: BoardLike, paths: Sequence[Sequence[Cell | None]]) -> Simulation:
     """Carry out a plan.
+
+    A plan without a violation is recognised as a whole, by a few operations on sets and sequences; only one that has a
+    violation is looked at timestep by timestep.
 
     Args:
         board: the board with its starts and goals.
         paths: one sequence per agent; entry t - 1 is its cell at timestep t, None for an unknown action. An agent whose
             sequence has ended stays where it is.
     """
-    current: list[Cell] = list(board.starts)
-    goals = board.goals
-    arrived = [0] * len(current)
-    horizon = max((len(path) for path in paths), default=0)
-    for step in range(1, horizon + 1):
-        following: list[Cell | None] = [path[step - 1] if step <= len(path) else cell for path, cell in zip(paths, current, strict=True)]
-        found = _violation(board, current, following)
-        if found is not None:
-            return Simulation(found[0], step, found[1], None)
-        for agent, (before, after) in enumerate(zip(current, following, strict=True)):
-            if after != goals[agent]:
-                arrived[agent] = -1
-            elif before != after or arrived[agent] < 0:
-                arrived[agent] = step
-        current = [cell for cell in following if cell is not None]
-    away = tuple(agent for agent, cell in enumerate(current) if cell != goals[agent])
+    starts, goals = board.starts, board.goals
+    horizon = max(map(len, paths), default=0)
+    walks: list[list[Any]] = [[start, *path] for start, path in zip(starts, paths, strict=True)]
+    for walk in walks:
+        walk += walk[-1:] * (horizon + 1 - len(walk))
+    if not _is_clean(board, walks):
+        for step in range(1, horizon + 1):
+            found = _violation(board, [walk[step - 1] for walk in walks], [walk[step] for walk in walks])
+            if found is not None:
+                return Simulation(found[0], step, found[1], None)
+    away = [agent for agent, walk in enumerate(walks) if walk[-1] != goals[agent]]
     if away:
-        return Simulation(Outcome.GOAL_NOT_REACHED, horizon, away, None)
-    return Simulation(None, None, (), tuple(arrived))
+        return Simulation(Outcome.GOAL_NOT_REACHED, horizon, tuple(away), None)
+    return Simulation(None, None, (), tuple([_arrival(walk) for walk in walks]))
+
+
+def _is_clean(board: BoardLike, walks: Sequence[list[Any]]) -> bool:
+    """True when no timestep has a violation: every agent keeps to the ice, and no pair meets or exchanges cells.
+
+    Args:
+        board: the board.
+        walks: per agent its cells at timesteps 0, 1, ..., all of one length.
+    """
+    moves, holes = _moves(board.size), board.hole_set
+    earlier: list[tuple[list[Cell], list[tuple[Cell, Cell]]]] = []
+    for walk in walks:
+        after = walk[1:]
+        step = list(zip(walk, after, strict=False))
+        if not (holes.isdisjoint(after) and moves.issuperset(step)):
+            return False
+        for other_after, other_back in earlier:
+            if any(map(eq, after, other_after)) or any(map(eq, step, other_back)):
+                return False
+        earlier.append((after, list(zip(after, walk, strict=False))))
+    return True
+
+
+def _arrival(walk: Sequence[Any]) -> int:
+    """Return the timestep from which on an agent that ends at its goal is there for good."""
+    step = len(walk) - 1
+    while step and walk[step - 1] == walk[-1]:
+        step -= 1
+    return step
 
 
 def _violation(board: BoardLike, current: Sequence[Cell], following: Sequence[Cell | None]) -> tuple[Outcome, tuple[int, ...]] | None:

@@ -1,4 +1,4 @@
-"""Figures over graded rollouts: the shape that `grade --json`, `evaluate --json` and the reports share."""
+"""Figures over graded rollouts: what a run's metrics, `grade --json` and `evaluate --json` have in common."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from envwright.env.rollout import Rollout
 from envwright.env.rules import Outcome
 from envwright.env.statistics import Interval, wilson
 
-__all__ = ["RolloutSummary", "Tally", "summarise"]
+__all__ = ["RolloutSummary", "Tally", "summarise", "tally_of"]
 
 
 class Tally(FrozenModel):
@@ -37,7 +37,8 @@ class RolloutSummary(Tally):
     """The same for boards whose optimal plans must wait (`required`) and the others (`free`)."""
 
 
-def _tally(outcomes: Counter[Outcome]) -> Tally:
+def tally_of(outcomes: Counter[Outcome]) -> Tally:
+    """Return the figures of a count of outcomes."""
     n = sum(outcomes.values())
     valid = sum(count for outcome, count in outcomes.items() if outcome.valid)
     named = {outcome.value: outcomes[outcome] for outcome in Outcome if outcomes[outcome]}
@@ -55,7 +56,7 @@ def summarise(rollouts: Sequence[Rollout]) -> RolloutSummary:
         by_size.setdefault(rollout.instance.bucket, Counter())[outcome] += 1
         by_wait.setdefault("required" if rollout.instance.wait_required else "free", Counter())[outcome] += 1
     return RolloutSummary(
-        **dict(_tally(total)),
-        by_size={bucket: _tally(by_size[bucket]) for bucket in sorted(by_size, key=int)},
-        by_wait={label: _tally(by_wait[label]) for label in sorted(by_wait)},
+        **dict(tally_of(total)),
+        by_size={bucket: tally_of(by_size[bucket]) for bucket in sorted(by_size, key=int)},
+        by_wait={label: tally_of(by_wait[label]) for label in sorted(by_wait)},
     )

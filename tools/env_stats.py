@@ -46,6 +46,8 @@ class BucketStats(FrozenModel):
     """Share of drawn boards that the generator accepted; null for past stages."""
     repeated: int | None = None
     """Sampled instances that repeat a board because there are no new ones; null for past stages."""
+    samplers: dict[str, int] | None = None
+    """Instances by how they were made: drawn and rejected, constructed around a crossing, or listed; null for past stages."""
     measured: Hardness | None
     """Achieved hole and wait ratio and how hard the instances are; null when there are none."""
 
@@ -106,6 +108,7 @@ def _generated(bucket: str, knobs: Knobs, evidence: Evidence) -> BucketStats:
         reason=trial.reason,
         acceptance=trial.acceptance,
         repeated=None if trial.reason else trial.repeated,
+        samplers=None if trial.reason else trial.samplers,
         measured=hardness_of(trial.instances),
     )
 

@@ -8,9 +8,12 @@ from typing import Any
 from pydantic import Field
 
 from envwright.env.base import FrozenModel
-from envwright.env.canonical import Split
 from envwright.env.config import GeneratorConfig, Knobs
 from envwright.env.patch import Edit, PatchCheck, PatchProblem, check_patch
+from envwright.env.rules import Outcome
+from envwright.tools import failure_breakdown
+from envwright.tools.deadline import check_time
+from envwright.tools.errors import ToolError
 from envwright.tools.evidence import Evidence
 from envwright.tools.trial import try_knobs
 
@@ -22,6 +25,8 @@ HEALTHY_RATE = 0.9
 """Validation valid rate from which a bucket is healthy."""
 HEALTHY_SAMPLES = 20
 """Completions that a bucket needs before it can be called healthy."""
+_CITED_SHOWN = 80
+"""Characters of an unknown citation that a warning repeats."""
 
 
 class ProposePatchArguments(FrozenModel):
@@ -73,9 +78,9 @@ def _citations(edits: tuple[Edit, ...], known_ids: Collection[str] | None) -> It
         for cited in edit.evidence:
             if known_ids is not None and cited not in known_ids:
                 there = ", ".join(known_ids) or "none so far"
-                yield PatchProblem(
-                    path=edit.path, code="unknown_evidence", message=f"no result of this session is {cited!r}; results: {there}"
-                )
+                shown = cited if len(cited) <= _CITED_SHOWN else f"{cited[:_CITED_SHOWN]}..."
+                message = f"no result of this session is {shown!r}; results: {there}"
+                yield PatchProblem(path=edit.path, code="unknown_evidence", message=message)
 
 
 def _healthy(edits: tuple[Edit, ...], evidence: Evidence) -> Iterator[PatchProblem]:
@@ -99,23 +104,25 @@ def _wasted(knobs: Knobs, knob: str, value: float) -> bool:
 
 
 def _validation_rates(evidence: Evidence) -> dict[str, tuple[int, int]]:
-    """Bucket -> completions and valid ones, at the latest stage that was validated."""
-    rollouts = [rollout for rollout in evidence.rollouts if rollout.split == Split.VALIDATION]
-    latest = max((rollout.stage for rollout in rollouts), default=0)
-    rates: dict[str, tuple[int, int]] = {}
-    for rollout in rollouts:
-        if rollout.stage == latest:
-            n, valid = rates.get(rollout.instance.bucket, (0, 0))
-            rates[rollout.instance.bucket] = (n + 1, valid + rollout.verdict.valid)
-    return rates
+    """Bucket -> completions and valid ones, at the latest stage that was validated; empty without validation."""
+    try:
+        counted = failure_breakdown.run(failure_breakdown.FailureBreakdownArguments(by=("size",)), evidence)
+    except ToolError:
+        return {}
+    valid = {row.group["size"]: sum(row.outcomes.get(outcome.value, 0) for outcome in Outcome if outcome.valid) for row in counted.rows}
+    return {str(row.group["size"]): (row.n, valid[row.group["size"]]) for row in counted.rows}
 
 
 def _infeasible(edits: tuple[Edit, ...], config: GeneratorConfig, seed: int) -> Iterator[PatchProblem]:
-    """Warn of edited buckets that the generator cannot fill."""
-    for bucket in dict.fromkeys(_bucket_and_knob(edit)[0] for edit in edits):
+    """Warn of edited buckets that the generator cannot fill, and of those that there was no time to try."""
+    buckets = [bucket for bucket in dict.fromkeys(_bucket_and_knob(edit)[0] for edit in edits) if config.sizes[bucket].data_ratio > 0]
+    for number, bucket in enumerate(buckets):
         knobs = config.sizes[bucket]
-        if knobs.data_ratio == 0:
-            continue
+        try:
+            check_time(f"whether the generator can fill sizes {', '.join(buckets[number:])} was not checked; simulate_config can")
+        except ToolError as error:
+            yield PatchProblem(path=f"/sizes/{bucket}", code="not_checked", message=error.message)
+            return
         trial = try_knobs(config.num_agents, bucket, _both_kinds(knobs), FEASIBILITY_SAMPLE, seed)
         if trial.reason is not None:
             yield PatchProblem(path=f"/sizes/{bucket}", code="infeasible", message=trial.reason)

@@ -1,14 +1,16 @@
 """The tools by name: their specs for function calling, and a session's calls.
 
-A `Toolbox` belongs to one session over one evidence: it numbers results so that edits can cite them, and remembers the
-accepted patch. What a model can mend comes back as an error in the result; any other exception is a bug and propagates.
+A `Toolbox` belongs to one session over one evidence: it numbers results so that edits can cite them, has a well-formed
+patch reviewed, and remembers the accepted one. What a model can mend comes back as an error in the result; any other
+exception is a bug and propagates.
 """
 
 from __future__ import annotations
 
 import inspect
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -17,16 +19,23 @@ from envwright.env.base import FrozenModel
 from envwright.env.patch import PatchCheck
 from envwright.tools import env_stats, failure_breakdown, propose_patch, sample_maps, simulate_config
 from envwright.tools.arguments import closest, decode_strings, inline_references, read_object, validate
+from envwright.tools.deadline import time_bound
 from envwright.tools.errors import ToolError, ToolErrorCode
 from envwright.tools.evidence import Evidence
 from envwright.tools.results import ToolFailure, ToolResult
 
-__all__ = ["TOOLS", "Tool", "ToolResult", "Toolbox", "tool_specs"]
+__all__ = ["TOOLS", "Review", "Tool", "ToolResult", "Toolbox", "tool_specs"]
 
 ArgumentsT = TypeVar("ArgumentsT", bound=FrozenModel)
 
-Call = Callable[[dict[str, Any], Evidence, tuple[str, ...]], FrozenModel]
-"""Takes plain arguments, the evidence and the ids of the results so far."""
+Call = Callable[[dict[str, Any], Evidence, tuple[str, ...] | None], FrozenModel]
+"""Takes plain arguments, the evidence and the ids of the results so far (None: citations are not checked)."""
+
+Review = Callable[[PatchCheck, Evidence], PatchCheck]
+"""Judges a patch that `propose_patch` accepted: guard rails, approval. What it refuses was never accepted."""
+
+_NAME_SHOWN = 80
+"""Characters of an unknown tool's name that an error repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,8 @@ class Tool:
     """Model of the answer."""
     call: Call
     """Validates plain arguments and runs the tool."""
+    example: str
+    """Arguments of a call that fits the schema: the last hint to a model whose calls keep failing."""
     judges_values: bool = False
     """True when the tool itself reads numbers given as strings, and says so in its answer."""
 
@@ -65,21 +76,38 @@ def _schema(model: type[FrozenModel]) -> dict[str, Any]:
     return inline_references(model.model_json_schema())
 
 
-def _tool(name: str, arguments: type[ArgumentsT], output: type[FrozenModel], run: Callable[[ArgumentsT, Evidence], FrozenModel]) -> Tool:
-    def call(raw: dict[str, Any], evidence: Evidence, _known_ids: tuple[str, ...]) -> FrozenModel:
+def _tool(
+    name: str, arguments: type[ArgumentsT], output: type[FrozenModel], run: Callable[[ArgumentsT, Evidence], FrozenModel], example: str
+) -> Tool:
+    def call(raw: dict[str, Any], evidence: Evidence, _known_ids: tuple[str, ...] | None) -> FrozenModel:
         return run(validate(arguments, raw), evidence)
 
-    return Tool(name, arguments, output, call)
+    return Tool(name, arguments, output, call, example)
 
+
+_EDIT = '{"op":"replace","path":"/sizes/<size>/wait_ratio","value":0.3'
+_PATCH = '{"summary":"<what the patch is for>","edits":[' + _EDIT + ',"reason":"<counts>","evidence":["failure_breakdown#1"]}]}'
 
 TOOLS: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
-        _tool("failure_breakdown", failure_breakdown.FailureBreakdownArguments, failure_breakdown.FailureBreakdown, failure_breakdown.run),
-        _tool("env_stats", env_stats.EnvStatsArguments, env_stats.EnvStats, env_stats.run),
-        _tool("sample_maps", sample_maps.SampleMapsArguments, sample_maps.SampleMaps, sample_maps.run),
-        _tool("simulate_config", simulate_config.SimulateConfigArguments, simulate_config.SimulateConfig, simulate_config.run),
-        Tool("propose_patch", propose_patch.ProposePatchArguments, PatchCheck, propose_patch.judge, judges_values=True),
+        _tool(
+            "failure_breakdown",
+            failure_breakdown.FailureBreakdownArguments,
+            failure_breakdown.FailureBreakdown,
+            failure_breakdown.run,
+            '{"by":["size","wait_required"]}',
+        ),
+        _tool("env_stats", env_stats.EnvStatsArguments, env_stats.EnvStats, env_stats.run, "{}"),
+        _tool("sample_maps", sample_maps.SampleMapsArguments, sample_maps.SampleMaps, sample_maps.run, '{"n":2}'),
+        _tool(
+            "simulate_config",
+            simulate_config.SimulateConfigArguments,
+            simulate_config.SimulateConfig,
+            simulate_config.run,
+            '{"edits":[' + _EDIT + "}]}",
+        ),
+        Tool("propose_patch", propose_patch.ProposePatchArguments, PatchCheck, propose_patch.judge, _PATCH, judges_values=True),
     )
 }
 """Every tool, in the order in which they are told to a model."""
@@ -98,13 +126,28 @@ class Toolbox:
 
     Args:
         evidence: what the tools read.
+        review: judges a patch that passed the checks; None takes it.
+        seconds: wall-clock time of one call, after which it is answered with `timeout`; None for no bound.
+        shown: ids of results that the caller was given before the session, and may cite.
+        one_shot: True for a call outside of a session, whose citations cannot be checked.
+        clock: seconds, for the time bound.
     """
 
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(
+        self,
+        evidence: Evidence,
+        *,
+        review: Review | None = None,
+        seconds: float | None = None,
+        shown: Iterable[str] = (),
+        one_shot: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Start a session: no result yet, nothing accepted."""
         self.evidence = evidence
+        self.review, self.seconds, self.one_shot, self.clock = review, seconds, one_shot, clock
         self._counts: Counter[str] = Counter()
-        self._ids: list[str] = []
+        self._ids: list[str] = list(shown)
         self._accepted: PatchCheck | None = None
 
     @property
@@ -127,11 +170,13 @@ class Toolbox:
         try:
             tool = self._find(name)
             raw, coerced = decode_strings(read_object(arguments), tool.parameters, scalars=not tool.judges_values)
-            output = tool.call(raw, self.evidence, tuple(self._ids))
+            with time_bound(self.seconds, self.clock):
+                output = tool.call(raw, self.evidence, None if self.one_shot else tuple(self._ids))
         except ToolError as error:
             return ToolResult(id=None, name=name, error=ToolFailure(code=error.code, message=error.message), coerced=coerced)
         if isinstance(output, PatchCheck) and output.accepted:
-            self._accepted = output
+            output = output if self.review is None else self.review(output, self.evidence)
+            self._accepted = output if output.accepted else self._accepted
         self._counts[name] += 1
         result = ToolResult(id=f"{name}#{self._counts[name]}", name=name, content=output.to_json(), coerced=coerced)
         self._ids.append(f"{name}#{self._counts[name]}")
@@ -140,5 +185,6 @@ class Toolbox:
     def _find(self, name: str) -> Tool:
         if name in TOOLS:
             return TOOLS[name]
-        message = f"there is no tool {name!r}{closest(name, list(TOOLS))}; the tools are {', '.join(TOOLS)}"
+        shown = name if len(name) <= _NAME_SHOWN else f"{name[:_NAME_SHOWN]}..."
+        message = f"there is no tool {shown!r}{closest(name, list(TOOLS))}; the tools are {', '.join(TOOLS)}"
         raise ToolError(ToolErrorCode.UNKNOWN_TOOL, message)

@@ -13,6 +13,8 @@ __all__ = ["CHARACTERS_PER_TOKEN", "ToolFailure", "ToolResult"]
 
 CHARACTERS_PER_TOKEN = 4
 """Estimate of how many characters of JSON make a token."""
+_KEPT_LONGEST = ("errors", "warnings")
+"""Lists that lose rows last: they say what to do next."""
 
 
 class ToolFailure(FrozenModel):
@@ -43,7 +45,7 @@ class ToolResult(FrozenModel):
 
         Args:
             token_budget: most tokens, at 4 characters each. Whole rows are dropped from the end of the longest list until
-                the text fits, and `dropped_rows` and `dropped_from` say how many and from which; text is never cut, so
+                the text fits (errors and warnings last), and `dropped_rows` and `dropped_from` say how many and from which; text is never cut, so
                 what has no rows left to drop stays, even above the budget.
         """
         document: dict[str, Any] = {"id": self.id} if self.error is None else {}
@@ -76,6 +78,6 @@ def _trimmed(document: dict[str, Any], token_budget: int) -> str:
         told = {"dropped_rows": sum(dropped.values()), "dropped_from": list(dropped)} if dropped else {}
         if excess + (len(dump_json(told)) if told else 0) <= 0 or not any(lengths.values()):
             return dump_json({**document, **{key: rows[: len(lengths[key])] for key, rows in lists.items()}, **told})
-        longest = max(lengths, key=lambda key: sum(lengths[key]))
+        longest = max((key for key in lengths if lengths[key]), key=lambda key: (key not in _KEPT_LONGEST, sum(lengths[key])))
         excess -= lengths[longest].pop()
         dropped[longest] = dropped.get(longest, 0) + 1

@@ -13,6 +13,7 @@ from envwright.env.config import GeneratorConfig
 from envwright.env.hardness import Hardness
 from envwright.env.instance import Instance
 from envwright.env.patch import Change, Edit, PatchProblem, check_patch
+from envwright.tools.deadline import check_time
 from envwright.tools.errors import ToolError, ToolErrorCode
 from envwright.tools.evidence import Evidence, PolicyProbe
 from envwright.tools.trial import DIGITS, Trial, hardness_of, same_instances, try_knobs
@@ -137,15 +138,13 @@ def run(arguments: SimulateConfigArguments, evidence: Evidence) -> SimulateConfi
 
     Raises:
         ToolError: `validation_failed` when a patch with these edits would be refused; the message holds every problem.
+            `timeout` when the call's time is over before every size is made.
     """
     config, diff, warnings = _candidate(arguments.edits, evidence.config)
-    candidate = {bucket: _trial(config, bucket, arguments.n, evidence.seed) for bucket in _used(config)}
-    current = {
-        bucket: candidate[bucket]
-        if _shared(bucket, candidate, config, evidence.config)
-        else _trial(evidence.config, bucket, arguments.n, evidence.seed)
-        for bucket in _used(evidence.config)
-    }
+    candidate = _trials(config, arguments.n, evidence.seed, {})
+    shared = {bucket: trial for bucket, trial in candidate.items() if same_instances(config.sizes[bucket], evidence.config.sizes[bucket])}
+    current = _trials(evidence.config, arguments.n, evidence.seed, shared)
+    check_time("the boards are made, but no time is left to try the policy on them; ask for fewer boards with a smaller n")
     forecasts = _forecasts(evidence.probe, [*candidate.values(), *current.values()])
     after = _Side(config, candidate, {bucket: forecasts[trial.instances] for bucket, trial in candidate.items()})
     before = _Side(evidence.config, current, {bucket: forecasts[trial.instances] for bucket, trial in current.items()})
@@ -178,12 +177,14 @@ def _used(config: GeneratorConfig) -> list[str]:
     return [bucket for bucket, knobs in config.buckets() if knobs.data_ratio > 0]
 
 
-def _trial(config: GeneratorConfig, bucket: str, n: int, seed: int) -> Trial:
-    return try_knobs(config.num_agents, bucket, config.sizes[bucket], n, seed)
-
-
-def _shared(bucket: str, made: Mapping[str, Trial], candidate: GeneratorConfig, current: GeneratorConfig) -> bool:
-    return bucket in made and same_instances(candidate.sizes[bucket], current.sizes[bucket])
+def _trials(config: GeneratorConfig, n: int, seed: int, made: Mapping[str, Trial]) -> dict[str, Trial]:
+    """Make boards for every bucket in use that has none in `made` yet."""
+    used = _used(config)
+    trials = {}
+    for number, bucket in enumerate(used):
+        check_time(f"{number} of {len(used)} sizes were made, with n={n} boards each; ask for fewer boards with a smaller n")
+        trials[bucket] = made[bucket] if bucket in made else try_knobs(config.num_agents, bucket, config.sizes[bucket], n, seed)
+    return trials
 
 
 def _forecasts(probe: PolicyProbe | None, trials: Sequence[Trial]) -> dict[tuple[Instance, ...], Forecast]:

@@ -7,7 +7,7 @@ and `simulate_config` give the same figures for the same config.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from envwright.env.canonical import Split
 from envwright.env.config import GeneratorConfig, Knobs
@@ -34,6 +34,8 @@ class Trial:
     """Share of drawn boards that the generator accepted."""
     repeated: int = 0
     """Instances that repeat a board, because the knobs allow no new one."""
+    samplers: dict[str, int] = field(default_factory=dict)
+    """Instances by the sampler that made them."""
     reason: str | None = None
     """Why the knobs are infeasible; None when they are not."""
 
@@ -46,7 +48,7 @@ def try_knobs(num_agents: int, bucket: str, knobs: Knobs, n: int, seed: int) -> 
     except InfeasibleError as error:
         return Trial(reason=str(error))
     record = made.acceptance[bucket]
-    return Trial(tuple(made.instances), round(record.rate, DIGITS), record.repeated)
+    return Trial(tuple(made.instances), round(record.rate, DIGITS), record.repeated, dict(record.samplers))
 
 
 def same_instances(first: Knobs, second: Knobs) -> bool:

@@ -5,9 +5,10 @@ board of side `N` is bit `row * (N + 1) + col`: the unused padding column after 
 from wrapping into the neighbouring row, so the neighbours of a whole set of cells are four shifts and a mask.
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterable
 from typing import TypeAlias
+
+from envwright.env.solver.space import BitSpace, Cycle, indices
 
 Cell: TypeAlias = tuple[int, int]
 """`(row, col)`, counted from the top left corner."""
@@ -33,15 +34,7 @@ class _Adjacency(dict[int, int]):
         return mask
 
 
-def indices(cells: int) -> Iterator[int]:
-    """Yields the index of every cell in a bit set, in ascending order."""
-    while cells:
-        bit = cells & -cells
-        cells ^= bit
-        yield bit.bit_length() - 1
-
-
-class BitBoard:
+class BitBoard(BitSpace):
     """A board of `size` x `size` cells, some of them holes, with cached distances.
 
     Attributes:
@@ -52,7 +45,7 @@ class BitBoard:
         reachable: The same with the cell itself: where an agent may be one timestep later.
     """
 
-    __slots__ = ("_balls", "free", "neighbours", "reachable", "size", "width")
+    __slots__ = ("size",)
 
     def __init__(self, size: int, holes: Iterable[Cell]) -> None:
         """Builds the board.
@@ -69,12 +62,20 @@ class BitBoard:
         self.size = size
         self.width = size + 1
         row = (1 << size) - 1
-        self.free = sum(row << r * self.width for r in range(size))
+        self.free = row * (((1 << self.width * size) - 1) // ((1 << self.width) - 1))  # the row repeated
+        closed = 0
         for hole in holes:
-            self.free &= ~self.bit(hole, "hole")
+            closed |= 1 << self.index(hole, "hole")
+        self.free &= ~closed
         self.neighbours = _Adjacency(self.free, self.width, closed=False)
         self.reachable = _Adjacency(self.free, self.width, closed=True)
         self._balls: dict[int, list[int]] = {}
+        self._steps: dict[tuple[int, int], int] = {}
+
+    @property
+    def bipartite(self) -> bool:
+        """True: cells alternate like the squares of a chessboard."""
+        return True
 
     def index(self, cell: Cell, what: str = "cell") -> int:
         """Returns the bit position of a cell (hole or not); `what` names it in the error.
@@ -102,6 +103,11 @@ class BitBoard:
         """Tells whether this is the board of that size with exactly those holes."""
         return size == self.size and BitBoard(size, holes).free == self.free
 
+    def near(self, cells: int) -> int:
+        """Returns the free cells next to a cell of the set."""
+        width = self.width
+        return (cells << 1 | cells >> 1 | cells << width | cells >> width) & self.free
+
     def spread(self, cells: int) -> int:
         """Returns the set together with all the free cells next to it."""
         width = self.width
@@ -116,29 +122,15 @@ class BitBoard:
                 return cells
             cells = grown
 
-    def ball(self, index: int) -> list[int]:
-        """Returns the sets of cells within distance 0, 1, 2, ... of a cell; the last one is its whole component."""
-        found = self._balls.get(index)
-        if found is None:
-            cells = 1 << index & self.free
-            self._balls[index] = found = [cells]
-            while (grown := self.spread(cells)) != cells:
-                found.append(grown)
-                cells = grown
-        return found
+    def short_cycles(self, within: int, longest: int) -> list[Cycle]:
+        """Returns the 2x2 blocks inside a set, clockwise: a grid has no other cycle of fewer than 6 cells."""
+        width = self.width
+        corners = within & within >> 1 & within >> width & within >> width + 1
+        return [(corner, corner + 1, corner + width + 1, corner + width) for corner in indices(corners)] if longest >= 4 else []
 
     def layers(self, cell: Cell) -> list[int]:
         """Returns the sets of cells at distance exactly 0, 1, 2, ... of a free cell."""
-        ball = self.ball(self.index(cell))
-        return [ball[0], *(outer & ~inner for inner, outer in pairwise(ball))]
-
-    def steps(self, start: int, goal: int) -> int | None:
-        """Returns the distance between two cell indices, None when they are not connected."""
-        bit = 1 << start
-        for steps, cells in enumerate(self.ball(goal)):
-            if cells & bit:
-                return steps
-        return None
+        return self.rings(self.index(cell))
 
     def distance(self, start: Cell, goal: Cell) -> int | None:
         """Returns the fewest moves from one free cell to another, None when there is no way.
@@ -151,13 +143,3 @@ class BitBoard:
     def component(self, cell: Cell) -> int:
         """Returns the bit set of the cells connected to this one, itself included (empty for a hole)."""
         return self.ball(self.index(cell))[-1]
-
-    def components(self) -> list[int]:
-        """Returns the connected components as bit sets, in the order of their first cells."""
-        rest = self.free
-        found = []
-        while rest:
-            cells = self.flood(rest & -rest, rest)
-            found.append(cells)
-            rest ^= cells
-        return found

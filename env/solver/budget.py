@@ -17,6 +17,10 @@ class Outcome(Enum):
     """Its share of nodes, or the board's whole budget, was spent first."""
 
 
+class TimeUpError(Exception):
+    """The board's time limit passed in the middle of a node; the search that catches it answers `Outcome.LIMIT`."""
+
+
 class Budget:
     """The time and nodes left for one board, shared by all the searches about it.
 
@@ -36,3 +40,12 @@ class Budget:
                 return False
             self._nodes -= 1
         return self._deadline is None or perf_counter() < self._deadline
+
+    def check(self) -> None:
+        """Looks at the clock inside a node that may take long.
+
+        Raises:
+            TimeUpError: The time limit has passed.
+        """
+        if self._deadline is not None and perf_counter() >= self._deadline:
+            raise TimeUpError

@@ -14,12 +14,15 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import combinations
 
-from envwright.env.solver.bitboard import BitBoard
-from envwright.env.solver.budget import Budget, Outcome
+from envwright.env.solver.budget import Budget, Outcome, TimeUpError
 from envwright.env.solver.conflicts import Conflict, ConflictKind, choose_conflict, conflicts_between
 from envwright.env.solver.mdd import NEVER, ConstrainedAgent, Mdd
 from envwright.env.solver.pairs import WEIGHT_LIMIT, WEIGHT_STEP, Pair, cover_weight, pair_increase
-from envwright.env.solver.paths import choose_path
+from envwright.env.solver.paths import choose_path, conflict_free_path
+from envwright.env.solver.space import BitSpace
+
+DETOUR_LIMIT = 12
+"""How many timesteps later than it could an agent may arrive to stay out of the others' way, in a greedy search."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,13 +44,14 @@ class ConflictSearch:
 
     def __init__(
         self,
-        board: BitBoard,
+        board: BitSpace,
         starts: list[int],
         goals: list[int],
         *,
         wait_free: bool = False,
         cap: int | None = None,
         deadline: int | None = None,
+        greedy: bool = False,
     ) -> None:
         """Sets up the root node.
 
@@ -58,21 +62,32 @@ class ConflictSearch:
             wait_free: Allow no wait before an agent's arrival for good.
             cap: Look only for plans whose sum of costs is at most this.
             deadline: Look only for plans whose makespan is at most this.
+            greedy: Any plan within the deadline will do, whatever its sum of costs: the nodes with the fewest conflicts come
+                first, and an agent makes a detour rather than collide.
         """
         self.plan: list[list[int]] = []
+        self._greedy = greedy
         self._cap = NEVER if cap is None else cap
         self._weights: dict[tuple[ConstrainedAgent, ConstrainedAgent, int, int], tuple[int, bool]] = {}
         self._serial = 0
-        self._heap: list[tuple[int, int, int, _Node, bool]] = []
+        self._heap: list[tuple[int, int, int, _Node]] = []
         high = NEVER if deadline is None else deadline
         root = self._root([ConstrainedAgent(board, s, g, wait_free=wait_free, high=high) for s, g in zip(starts, goals, strict=True)])
         if root is not None:
-            self._push(root.cost, root, weighed=False)
+            self._push(root.cost, root)
+        self.clashing: frozenset[Pair] = frozenset() if root is None else frozenset(root.conflicts)
+        """The pairs of agents whose paths at the root collide; any other pair is known to get along."""
 
     def run(self, budget: Budget, node_limit: int) -> Outcome:
         """Expands at most `node_limit` nodes; call again to go on after `Outcome.LIMIT`."""
+        try:
+            return self._search(budget, node_limit)
+        except TimeUpError:
+            return Outcome.LIMIT
+
+    def _search(self, budget: Budget, node_limit: int) -> Outcome:
         while self._heap:
-            bound, _, _, node, weighed = self._heap[0]
+            bound, _, _, node = self._heap[0]
             if bound > self._cap:
                 self._heap.clear()
                 break
@@ -82,41 +97,55 @@ class ConflictSearch:
             if node_limit <= 0 or not budget.spend():
                 return Outcome.LIMIT
             heappop(self._heap)
-            if not weighed:
-                raised = node.cost + self._increase(node)
+            if not self._greedy:
+                raised = node.cost + self._increase(node, budget)
                 if raised > bound:
-                    self._push(raised, node, weighed=False)
+                    self._push(raised, node)
                     continue
             node_limit -= 1
-            self._expand(bound, node)
+            self._expand(bound, node, budget)
         return Outcome.EXHAUSTED
 
-    def _push(self, bound: int, node: _Node, *, weighed: bool) -> None:
+    def _push(self, bound: int, node: _Node) -> None:
+        if self._greedy:
+            bound = 0
         if bound <= self._cap:
             self._serial += 1
-            heappush(self._heap, (bound, node.clashes, self._serial, node, weighed))
+            heappush(self._heap, (bound, node.clashes, -self._serial if self._greedy else self._serial, node))
 
     def _root(self, agents: list[ConstrainedAgent]) -> _Node | None:
         """Builds the root node, None when an agent has no path even alone."""
         costs = []
         mdds: list[Mdd] = []
+        paths: list[list[int]] = []
         for agent in agents:
             cost = agent.minimal_cost()
             mdd = None if cost is None else agent.mdd(cost)
             if cost is None or mdd is None:
                 return None
-            costs.append(cost)
+            path, mdd = self._choose(agent, mdd, paths)
+            costs.append(len(path) - 1)
             mdds.append(mdd)
-        paths: list[list[int]] = []
-        for agent, mdd in zip(agents, mdds, strict=True):
-            paths.append(choose_path(agent, mdd, paths))
+            paths.append(path)
         conflicts = {}
         for (i, mine), (j, theirs) in combinations(enumerate(paths), 2):
             if found := conflicts_between(i, mine, j, theirs):
                 conflicts[i, j] = found
         return _Node(agents, costs, mdds, paths, conflicts, {}, sum(costs), sum(map(len, conflicts.values())))
 
-    def _increase(self, node: _Node) -> int:
+    def _choose(self, agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]) -> tuple[list[int], Mdd]:
+        """Returns a path that collides little, and its MDD: the given one, or when greedy one of a longer path."""
+        if self._greedy:
+            crossed = max((time for path in others for time, cell in enumerate(path) if cell == agent.goal), default=-1)
+            cost = max(len(mdd) - 1, crossed + 1)
+            for longer in range(cost, min(cost + DETOUR_LIMIT, agent.high) + 1):
+                wider = agent.mdd(longer)
+                path = None if wider is None else conflict_free_path(agent, wider, others)
+                if wider is not None and path is not None:
+                    return path, wider
+        return choose_path(agent, mdd, others), mdd
+
+    def _increase(self, node: _Node, budget: Budget) -> int:
         """Returns a lower bound on how much the node's cost must still grow; another call may tighten it."""
         costs, bounds = node.costs, node.bounds.copy()
         for i, j in node.conflicts:
@@ -126,32 +155,35 @@ class ConflictSearch:
             known = max(known, bounds.get((i, j), 0) - least)
             if not settled and known < WEIGHT_LIMIT:
                 limit = min(known + WEIGHT_STEP, self._cap - node.cost + 1)
-                known, settled = pair_increase(*key, known=known, limit=limit)
+                known, settled = pair_increase(*key, known=known, limit=limit, budget=budget)
                 self._weights[key] = known, settled
             bounds[i, j] = least + known
         node.bounds = bounds
         weights = {(i, j): bound - costs[i] - costs[j] for (i, j), bound in bounds.items()}
-        return cover_weight({pair: weight for pair, weight in weights.items() if weight > 0})
+        return cover_weight({pair: weight for pair, weight in weights.items() if weight > 0}, budget)
 
-    def _expand(self, bound: int, node: _Node) -> None:
+    def _expand(self, bound: int, node: _Node, budget: Budget) -> None:
         """Splits a node on one conflict, after working out for free what conflicts it can (bypass)."""
         while True:
             children = []
             conflict = choose_conflict(node.conflicts.values(), node.mdds)
             for changes in self._split(node, conflict):
-                child = self._child(node, changes)
+                child = self._child(node, changes, budget)
                 if child is None:
                     continue
-                if child.cost == node.cost and child.clashes < node.clashes:
+                if child.clashes < node.clashes and (self._greedy or child.cost == node.cost):
                     break
                 children.append(child)
             else:
                 for child in children:
-                    self._push(max(bound, child.cost), child, weighed=False)
+                    self._push(max(bound, child.cost), child)
                 return
-            node = replace(node, paths=child.paths, conflicts=child.conflicts, clashes=child.clashes)
+            if self._greedy:
+                node = replace(child, agents=node.agents)
+            else:
+                node = replace(node, paths=child.paths, conflicts=child.conflicts, clashes=child.clashes)
             if not node.clashes:
-                self._push(bound, node, weighed=True)
+                self._push(bound, node)
                 return
 
     @staticmethod
@@ -168,24 +200,29 @@ class ConflictSearch:
         early[i] = first.arriving(high=time)
         return [{i: first.arriving(low=time + 1)}, early]
 
-    @staticmethod
-    def _child(node: _Node, changes: dict[int, ConstrainedAgent]) -> _Node | None:
+    def _child(self, node: _Node, changes: dict[int, ConstrainedAgent], budget: Budget) -> _Node | None:
         """Returns the node under tighter constraints, None when an agent has no path left."""
         agents, costs, mdds, paths = node.agents.copy(), node.costs.copy(), node.mdds.copy(), node.paths.copy()
         stale = []
         for k, agent in changes.items():
-            cost = agent.minimal_cost(costs[k])
+            budget.check()
+            cost = agent.minimal_cost(0 if self._greedy else costs[k])
             mdd = None if cost is None else agent.mdd(cost)
             if cost is None or mdd is None:
                 return None
+            agents[k] = agent
+            if self._greedy and agent.allows(paths[k]):
+                continue
             if cost != costs[k] or not agent.allows(paths[k]):
                 stale.append(k)
-            agents[k], costs[k], mdds[k] = agent, cost, mdd
+            costs[k], mdds[k] = cost, mdd
         conflicts = node.conflicts
         if stale:
             kept = {k: path for k, path in enumerate(paths) if k not in stale}
             for k in stale:
-                kept[k] = paths[k] = choose_path(agents[k], mdds[k], list(kept.values()))
+                paths[k], mdds[k] = self._choose(agents[k], mdds[k], list(kept.values()))
+                kept[k] = paths[k]
+                costs[k] = len(paths[k]) - 1
             conflicts = _recount(conflicts, paths, stale)
         return _Node(agents, costs, mdds, paths, conflicts, node.bounds, sum(costs), sum(map(len, conflicts.values())))
 

@@ -1,7 +1,7 @@
 """A* over all agents at once: the fallback on small crowded boards, where CBS gives up.
 
-A state is where every agent is and which of them have arrived for good ("parked"), so it needs no clock; costs
-are compared as (sum of costs, makespan), which makes the tie-break exact. The bound adds up the agents' own
+A state is where every agent is and which of them have arrived for good ("parked"), so it needs no clock unless there
+is a deadline; costs are compared as (sum of costs, makespan), which makes the tie-break exact. The bound adds up the agents' own
 distances and what the best matching of agents into pairs must spend beyond them. Successors come by partial expansion:
 a popped state generates only the children whose bound exceeds its own by a given amount, and goes back into the
 queue for the next amount (EPEA*, Goldenberg et al., "Enhanced partial expansion A*", JAIR 2014). The state space
@@ -13,10 +13,10 @@ from heapq import heappop, heappush
 from itertools import combinations, product
 from typing import NamedTuple, TypeAlias
 
-from envwright.env.solver.bitboard import BitBoard, indices
-from envwright.env.solver.budget import Budget, Outcome
+from envwright.env.solver.budget import Budget, Outcome, TimeUpError
 from envwright.env.solver.mdd import NEVER
-from envwright.env.solver.pairtable import PARKED, Step, matchings, pair_costs
+from envwright.env.solver.pairtable import PARKED, Step, matchings, pair_costs, pair_times
+from envwright.env.solver.space import BitSpace, indices
 
 State: TypeAlias = tuple[int, ...]
 """Per agent its cell index, or `PARKED`."""
@@ -44,7 +44,16 @@ class _GroupStep(NamedTuple):
 class JointSearch:
     """One joint search; after `Outcome.FOUND`, `plan` holds the paths as cell indices."""
 
-    def __init__(self, board: BitBoard, starts: list[int], goals: list[int], *, wait_free: bool = False, cap: int | None = None) -> None:
+    def __init__(
+        self,
+        board: BitSpace,
+        starts: list[int],
+        goals: list[int],
+        *,
+        wait_free: bool = False,
+        cap: int | None = None,
+        deadline: int | None = None,
+    ) -> None:
         """Sets up the search; the arguments are those of `ConflictSearch`."""
         self.plan: list[list[int]] = []
         self._board = board
@@ -52,42 +61,55 @@ class JointSearch:
         self._goals = goals
         self._wait_free = wait_free
         self._cap = NEVER if cap is None else cap
+        self._deadline = deadline
         self._steps: list[dict[int, list[Step]]] = [{} for _ in goals]
         self._bounds: list[dict[int, int]] = [self._bound_table(goal) for goal in goals]
         self._tables: dict[Group, Mapping[tuple[int, ...], int]] = {}
+        self._times: dict[tuple[int, int], Mapping[tuple[int, ...], int]] = {}
         self._partitions: list[list[Group]] = []
-        self._set_tables()
         self._group_steps: dict[tuple[Group, tuple[int, ...]], list[_GroupStep]] = {}
 
     def run(self, budget: Budget, state_limit: int) -> Outcome:
-        """Searches until the optimum, the proof that there is none, or `state_limit` states."""
+        """Searches until the optimum, the proof that there is none, or `state_limit` states; call it once."""
+        try:
+            self._set_tables(budget)
+        except TimeUpError:
+            return Outcome.LIMIT
+        return self._search(budget, state_limit)
+
+    def _search(self, budget: Budget, state_limit: int) -> Outcome:
         best: dict[State, int] = {}  # state -> lexicographic cost so far, see `_SUM`
         parents: dict[State, State] = {}
+        clock = self._deadline is not None
         heap: list[tuple[int, int, int, int, State, int]] = []  # bound, of which to come, growth, cost, state, partition
-        stride = 2 if self._wait_free else 1  # without waits each bound grows by an even number
+        stride = 2 if self._wait_free and self._board.bipartite else 1  # without waits each bound grows by an even number
 
         def push(state: State, cost: int) -> None:
             rest, longest, partition = self._estimate(state)
+            if self._deadline is not None and cost % _SUM + self._longest(state, longest) > self._deadline:
+                return
             if cost // _SUM + rest <= self._cap:
-                best[state] = cost
+                best[(*state, cost % _SUM) if clock else state] = cost
                 heappush(heap, (cost + rest * _SUM + longest, rest, 0, cost, state, partition))
 
         for state in self._first_states():
             push(state, 0)
         while heap:
             bound, rest, growth, cost, state, partition = heappop(heap)
-            if cost != best[state]:
+            key = (*state, cost % _SUM) if clock else state
+            if cost != best[key]:
                 continue
             if not rest:
-                self.plan = self._paths(state, parents)
+                self.plan = self._paths(key, parents)
                 return Outcome.FOUND
             if len(best) > state_limit or not budget.spend():
                 return Outcome.LIMIT
             after = cost + 1 + _SUM * sum(place != PARKED for place in state)
             children, most = self._successors(state, self._partitions[partition], growth)
             for child in children:
-                if after < best.get(child, after + 1):
-                    parents[child] = state
+                child_key = (*child, after % _SUM) if clock else child
+                if after < best.get(child_key, after + 1):
+                    parents[child_key] = key
                     push(child, after)
             if growth + stride <= most and bound // _SUM + stride <= self._cap:
                 heappush(heap, (bound + stride * _SUM, rest, growth + stride, cost, state, partition))
@@ -95,10 +117,7 @@ class JointSearch:
 
     def _bound_table(self, goal: int) -> dict[int, int]:
         """Returns the least cost left from each cell; an agent on its goal but not parked has to come back."""
-        table: dict[int, int] = {}
-        for steps, cells in enumerate(self._board.ball(goal)):
-            for cell in indices(cells):
-                table.setdefault(cell, steps)
+        table = {cell: steps for steps, ring in enumerate(self._board.rings(goal)) for cell in indices(ring)}
         table[goal] = 2
         table[PARKED] = 0
         return table
@@ -108,7 +127,7 @@ class JointSearch:
         choices = [(s, PARKED) if s == g else (s,) for s, g in zip(self._starts, self._goals, strict=True)]
         return [state for state in product(*choices) if all(place in bounds for place, bounds in zip(state, self._bounds, strict=True))]
 
-    def _set_tables(self) -> None:
+    def _set_tables(self, budget: Budget) -> None:
         """Tables the costs of single agents and pairs, and lists how pairs and a single can make up the whole."""
         agents = range(len(self._goals))
         self._tables = {(k,): {(place,): cost for place, cost in self._bounds[k].items()} for k in agents}
@@ -117,7 +136,10 @@ class JointSearch:
             return
         steps = [{place: self._options(k, place) for place in self._bounds[k]} for k in agents]
         for i, j in combinations(agents, 2):
+            budget.check()
             self._tables[i, j] = pair_costs(steps[i], steps[j], self._goals[i], self._goals[j])
+            if self._deadline is not None:
+                self._times[i, j] = pair_times(steps[i], steps[j], self._goals[i], self._goals[j])
         for pairs in matchings(agents):
             paired = {k for pair in pairs for k in pair}
             self._partitions.append([*pairs, *((k,) for k in agents if k not in paired)])
@@ -129,6 +151,11 @@ class JointSearch:
         rest = max(totals)
         longest = max([table[place] for table, place in zip(self._bounds, state, strict=True)])
         return rest, longest, totals.index(rest)
+
+    def _longest(self, state: State, longest: int) -> int:
+        """Returns a bound on the rest of the makespan that looks at pairs of agents, too."""
+        times = [table.get((state[i], state[j]), NEVER) for (i, j), table in self._times.items()]
+        return max(times, default=longest)
 
     def _options(self, agent: int, place: int) -> list[Step]:
         """Lists what an agent may do, least growth of its bound first."""

@@ -1,14 +1,14 @@
 """Exact labels of a board whose minimal sum of costs is known: smallest makespan, and whether a wait is required.
 
-Both ask about *every* plan of minimal sum of costs, so neither can be read off the one that was found: optimal
+The other objective's are in `makespan`. Both ask about *every* plan of minimal sum of costs, so neither can be read off the one that was found: optimal
 plans are not unique. Each question becomes a search for a plan of the known cost with one more property.
 """
 
 from itertools import pairwise
 
-from envwright.env.solver.bitboard import BitBoard
 from envwright.env.solver.budget import Budget, Outcome
 from envwright.env.solver.search import Plan, SearchResult, plan_search
+from envwright.env.solver.space import BitSpace
 
 
 def sum_of_costs(plan: Plan) -> int:
@@ -21,7 +21,12 @@ def makespan(plan: Plan) -> int:
     return max(len(path) - 1 for path in plan)
 
 
-def tighten_makespan(board: BitBoard, found: SearchResult, longest: int, budget: Budget) -> tuple[bool, SearchResult]:
+def is_wait_free(plan: Plan) -> bool:
+    """Tells whether every agent moves in every timestep until it has arrived for good."""
+    return all(cell != after for path in plan for cell, after in pairwise(path))
+
+
+def tighten_makespan(board: BitSpace, found: SearchResult, longest: int, budget: Budget) -> tuple[bool, SearchResult]:
     """Finds a plan of the smallest makespan among those of minimal sum of costs.
 
     Args:
@@ -44,12 +49,12 @@ def tighten_makespan(board: BitBoard, found: SearchResult, longest: int, budget:
     return True, found
 
 
-def is_wait_required(board: BitBoard, found: SearchResult, distances: int, budget: Budget) -> bool | None:
+def is_wait_required(board: BitSpace, found: SearchResult, distances: int, budget: Budget) -> bool | None:
     """Tells whether every plan of minimal sum of costs holds a wait before an arrival; None: out of budget.
 
-    The grid is bipartite, so a path without waits has the parity of its distance. If the optimum equals the sum
-    of distances, nobody waits; if they differ by an odd number, somebody does in every plan; otherwise a search
-    without waits, capped at the optimum, decides.
+    A grid is bipartite, so a path without waits has the parity of its distance. If the optimum equals the sum
+    of distances, nobody waits; if they differ by an odd number on a bipartite graph, somebody does in every plan; otherwise
+    a search without waits, capped at the optimum, decides.
 
     Args:
         board: The board.
@@ -61,9 +66,9 @@ def is_wait_required(board: BitBoard, found: SearchResult, distances: int, budge
     excess = optimum - distances
     if excess == 0:
         return False
-    if excess % 2:
+    if excess % 2 and board.bipartite:
         return True
-    if all(cell != after for path in plan for cell, after in pairwise(path)):
+    if is_wait_free(plan):
         return False
     starts = [path[0] for path in plan]
     goals = [path[-1] for path in plan]

@@ -9,7 +9,7 @@ agent is on its goal *for good*: it may cross the goal earlier, so the last move
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from envwright.env.solver.bitboard import BitBoard
+from envwright.env.solver.space import BitSpace
 
 Mdd: TypeAlias = list[int]
 """One bit set of cells per timestep."""
@@ -59,7 +59,7 @@ class ConstrainedAgent:
         "wait_free",
     )
 
-    def __init__(self, board: BitBoard, start: int, goal: int, *, wait_free: bool = False, high: int = NEVER) -> None:
+    def __init__(self, board: BitSpace, start: int, goal: int, *, wait_free: bool = False, high: int = NEVER) -> None:
         self.board = board
         self.start = start
         self.goal = goal
@@ -115,7 +115,7 @@ class ConstrainedAgent:
     def minimal_cost(self, floor: int = 0) -> int | None:
         """Returns the least cost of at least `floor` that the constraints allow, None when there is none.
 
-        The search ends: once the constraints stop changing, a path that exists is no longer than its component.
+        The search ends: once the constraints stop changing, a path that exists is no longer than the board has vertices.
         """
         distance = self.board.steps(self.start, self.goal)
         if distance is None or any(cells >> self.goal & 1 for _, cells in self._after):
@@ -124,7 +124,7 @@ class ConstrainedAgent:
         for time, cells in self._forbidden.items():
             if time >= low and cells >> self.goal & 1:
                 low = time + 1
-        high = min(self.high, max(low, self._last) + self.board.ball(self.goal)[-1].bit_count() + 1)
+        high = min(self.high, max(low, self._last) + self.board.free.bit_count() + 1)
         for cost in range(low, high + 1):
             if self._arrives(cost):
                 return cost
@@ -170,31 +170,33 @@ class ConstrainedAgent:
 
     def _extend(self, until: int) -> None:
         """Computes the sets of reachable cells up to a timestep."""
-        reach, width, free, moving = self._reach, self.board.width, self.board.free, self.wait_free
+        reach, width, near, free, moving = self._reach, self.board.width, self.board.near, self.board.free, self.wait_free
         cells = reach[-1]
+        last = self._last
         for time in range(len(reach), until + 1):
             before = cells
-            cells = before << 1 | before >> 1 | before << width | before >> width
+            cells = before << 1 | before >> 1 | before << width | before >> width if width else near(before)
             if not moving:
                 cells |= before
             cells &= free
-            if time in self._forbidden:
-                cells &= ~self._forbidden[time]
+            if time <= last:
+                if time in self._forbidden:
+                    cells &= ~self._forbidden[time]
+                if time in self.forbidden_moves:
+                    cells = without_moves(cells, before, self.forbidden_moves[time], self.adjacency)
             for since, blocked in self._after:
                 if time >= since:
                     cells &= ~blocked
-            if time in self.forbidden_moves:
-                cells = without_moves(cells, before, self.forbidden_moves[time], self.adjacency)
             reach.append(cells)
 
     def _backward(self, cost: int) -> Mdd:
         """Cuts the reachable sets down to the paths that enter the goal at timestep `cost`."""
-        reach, width, moving = self._reach, self.board.width, self.wait_free
+        reach, width, near, moving = self._reach, self.board.width, self.board.near, self.wait_free
         layers = reach[: cost + 1]
         layers[cost] = cells = 1 << self.goal
         for time in range(cost - 1, -1, -1):
             after = cells
-            cells = after << 1 | after >> 1 | after << width | after >> width
+            cells = after << 1 | after >> 1 | after << width | after >> width if width else near(after)
             if not moving and time != cost - 1:
                 cells |= after
             cells &= layers[time]

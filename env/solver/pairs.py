@@ -8,31 +8,40 @@ the first agent.
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from envwright.env.solver.bitboard import indices
+from envwright.env.solver.budget import Budget
 from envwright.env.solver.mdd import ConstrainedAgent, Mdd, without_moves
+from envwright.env.solver.space import indices
 
 Pair: TypeAlias = tuple[int, int]
 
 WEIGHT_LIMIT = 12
 """A pair's increase is searched up to about this; beyond it stays a lower bound."""
 
+COVER_STEPS = 200_000
+"""Steps of the branch and bound over one component's increases."""
+
 WEIGHT_STEP = 2
 """How far a pair's increase is searched each time that its node is looked at."""
 
 
-def compatible(first: ConstrainedAgent, mdd: Mdd, second: ConstrainedAgent, other: Mdd) -> bool:
-    """Tells whether two MDDs hold paths that do not conflict, both agents parked at the end."""
+def compatible(first: ConstrainedAgent, mdd: Mdd, second: ConstrainedAgent, other: Mdd, budget: Budget) -> bool:
+    """Tells whether two MDDs hold paths that do not conflict, both agents parked at the end.
+
+    Raises:
+        TimeUpError: The budget's time limit has passed.
+    """
     cost, other_cost = len(mdd) - 1, len(other) - 1
-    width, moving, adjacency = first.board.width, first.wait_free, first.adjacency
+    width, near, moving, adjacency = first.board.width, first.board.near, first.wait_free, first.adjacency
     states = {first.start: 1 << second.start}  # cell of the first agent -> cells of the second
     for time in range(1, max(cost, other_cost) + 1):
+        budget.check()
         forbidden = first.forbidden_moves.get(time, ())
         other_forbidden = second.forbidden_moves.get(time, ())
         following: dict[int, int] = {}
         for source, cells in states.items():
             after = cells
             if time <= other_cost:
-                after = cells << 1 | cells >> 1 | cells << width | cells >> width
+                after = cells << 1 | cells >> 1 | cells << width | cells >> width if width else near(cells)
                 if not moving:
                     after |= cells
                 after &= other[time]
@@ -53,7 +62,7 @@ def compatible(first: ConstrainedAgent, mdd: Mdd, second: ConstrainedAgent, othe
 
 
 def pair_increase(
-    first: ConstrainedAgent, second: ConstrainedAgent, cost: int, other_cost: int, *, known: int, limit: int
+    first: ConstrainedAgent, second: ConstrainedAgent, cost: int, other_cost: int, *, known: int, limit: int, budget: Budget
 ) -> tuple[int, bool]:
     """Searches by how much the joint cost of a pair exceeds its single costs.
 
@@ -64,6 +73,7 @@ def pair_increase(
         other_cost: The second agent's minimal cost.
         known: An increase already known to be needed.
         limit: Where to stop.
+        budget: Whose clock to look at.
 
     Returns:
         The increase and True, or a lower bound on it (the larger of `known` and `limit`) and False.
@@ -75,13 +85,19 @@ def pair_increase(
                 continue
             mdd = first.mdd(mine)
             other = second.mdd(theirs) if mdd is not None else None
-            if mdd is not None and other is not None and compatible(first, mdd, second, other):
+            if mdd is not None and other is not None and compatible(first, mdd, second, other, budget):
                 return increase, True
     return max(known, limit), False
 
 
-def cover_weight(weights: Mapping[Pair, int]) -> int:
-    """Returns the least sum of agents' increases that gives every pair its weight (a weighted vertex cover)."""
+def cover_weight(weights: Mapping[Pair, int], budget: Budget) -> int:
+    """Returns the least sum of agents' increases that gives every pair its weight (a weighted vertex cover).
+
+    Beyond `COVER_STEPS` a lower bound on it: the weight of a matching.
+
+    Raises:
+        TimeUpError: The budget's time limit has passed.
+    """
     if len(weights) <= 1:
         return sum(weights.values())
     graph: dict[int, dict[int, int]] = {}
@@ -99,21 +115,25 @@ def cover_weight(weights: Mapping[Pair, int]) -> int:
             fresh = [other for other in graph[member] if other not in seen]
             seen.update(fresh)
             component += fresh
-        total += _cover_component(graph, sorted(component, key=lambda member: -len(graph[member])))
+        total += _cover_component(graph, sorted(component, key=lambda member: -len(graph[member])), budget)
     return total
 
 
-def _cover_component(graph: Mapping[int, Mapping[int, int]], order: list[int]) -> int:
+def _cover_component(graph: Mapping[int, Mapping[int, int]], order: list[int], budget: Budget) -> int:
     """Branch and bound over the increases of one connected component's agents."""
     if len(order) == 2:
         return graph[order[0]][order[1]]
     best = sum(max(graph[agent].values()) for agent in order)
     chosen: dict[int, int] = {}
+    steps = 0
 
     def assign(position: int, spent: int) -> None:
-        nonlocal best
-        if spent >= best:
+        nonlocal best, steps
+        if spent >= best or steps > COVER_STEPS:
             return
+        steps += 1
+        if steps % 1024 == 0:
+            budget.check()
         if position == len(order):
             best = spent
             return
@@ -126,4 +146,16 @@ def _cover_component(graph: Mapping[int, Mapping[int, int]], order: list[int]) -
         del chosen[agent]
 
     assign(0, 0)
-    return best
+    return best if steps <= COVER_STEPS else _matching_weight(graph, order)
+
+
+def _matching_weight(graph: Mapping[int, Mapping[int, int]], agents: list[int]) -> int:
+    """Returns the weight of a greedy matching: its pairs share no agent, so their weights add up to a lower bound."""
+    edges = sorted((-weight, i, j) for i in agents for j, weight in graph[i].items() if i < j)
+    matched: set[int] = set()
+    total = 0
+    for weight, i, j in edges:
+        if i not in matched and j not in matched:
+            matched |= {i, j}
+            total -= weight
+    return total

@@ -23,15 +23,10 @@ class Step(NamedTuple):
     cell: int
 
 
-def pair_costs(first: Mapping[int, Iterable[Step]], second: Mapping[int, Iterable[Step]], goal: int, other_goal: int) -> PairCosts:
-    """Returns the least joint cost left for two agents; a pair of places from which there is no way is missing.
-
-    Args:
-        first: The steps of an agent from every place.
-        second: The same of another agent.
-        goal: The first agent's goal, as a cell index.
-        other_goal: The second agent's goal.
-    """
+def _predecessors(
+    first: Mapping[int, Iterable[Step]], second: Mapping[int, Iterable[Step]], goal: int, other_goal: int
+) -> defaultdict[tuple[int, int], list[tuple[int, int]]]:
+    """Maps each pair of places to those that one conflict-free timestep leads from."""
     before: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for place, steps in first.items():
         cell = goal if place == PARKED else place
@@ -43,6 +38,19 @@ def pair_costs(first: Mapping[int, Iterable[Step]], second: Mapping[int, Iterabl
                 for _, other_after, other_to in other_steps:
                     if to != other_to and (to != other_cell or other_to != cell):
                         before[after, other_after].append((place, other))
+    return before
+
+
+def pair_costs(first: Mapping[int, Iterable[Step]], second: Mapping[int, Iterable[Step]], goal: int, other_goal: int) -> PairCosts:
+    """Returns the least joint cost left for two agents; a pair of places from which there is no way is missing.
+
+    Args:
+        first: The steps of an agent from every place.
+        second: The same of another agent.
+        goal: The first agent's goal, as a cell index.
+        other_goal: The second agent's goal.
+    """
+    before = _predecessors(first, second, goal, other_goal)
     costs: PairCosts = {(PARKED, PARKED): 0}
     frontier = [[(PARKED, PARKED)], [], []]  # the pairs at the current cost, one and two above it
     cost = 0
@@ -58,6 +66,19 @@ def pair_costs(first: Mapping[int, Iterable[Step]], second: Mapping[int, Iterabl
         frontier = [frontier[1], frontier[2], []]
         cost += 1
     return costs
+
+
+def pair_times(first: Mapping[int, Iterable[Step]], second: Mapping[int, Iterable[Step]], goal: int, other_goal: int) -> PairCosts:
+    """Returns the fewest timesteps until both of two agents have arrived for good; the arguments are those of `pair_costs`."""
+    before = _predecessors(first, second, goal, other_goal)
+    times: PairCosts = {(PARKED, PARKED): 0}
+    order = [(PARKED, PARKED)]
+    for pair in order:
+        for source in before[pair]:
+            if source not in times:
+                times[source] = times[pair] + 1
+                order.append(source)
+    return times
 
 
 def matchings(agents: Sequence[int]) -> list[list[tuple[int, int]]]:

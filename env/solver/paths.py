@@ -4,8 +4,10 @@ CBS has to branch on every conflict between the paths it holds, so among the equ
 with few conflicts (the conflict-avoidance table of Sharon et al., "Conflict-based search", AIJ 2015).
 """
 
-from envwright.env.solver.bitboard import indices
+from collections.abc import Sequence
+
 from envwright.env.solver.mdd import ConstrainedAgent, Mdd, Move, without_moves
+from envwright.env.solver.space import indices
 
 
 def choose_path(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]) -> list[int]:
@@ -16,7 +18,19 @@ def choose_path(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]) -> l
         mdd: Its MDD of the wanted cost.
         others: Paths as cell indices, each parked at its end for good.
     """
-    return _conflict_free(agent, mdd, others) or _fewest_conflicts(agent, mdd, others)
+    return conflict_free_path(agent, mdd, others) or _fewest_conflicts(agent, mdd, others)
+
+
+def _traffic(others: list[list[int]], until: int) -> list[int]:
+    """Returns the cells that the others are on at each timestep up to `until`."""
+    occupied = [0] * (until + 1)
+    for path in others:
+        for time, cell in zip(range(until + 1), path, strict=False):
+            occupied[time] |= 1 << cell
+        parked = 1 << path[-1]
+        for time in range(len(path), until + 1):
+            occupied[time] |= parked
+    return occupied
 
 
 def _swaps(others: list[list[int]], time: int) -> list[Move]:
@@ -24,24 +38,23 @@ def _swaps(others: list[list[int]], time: int) -> list[Move]:
     return [(p[time], p[time - 1]) for p in others if time < len(p) and p[time] != p[time - 1]]
 
 
-def _conflict_free(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]) -> list[int] | None:
+def conflict_free_path(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]) -> list[int] | None:
     """Returns a path that meets nobody, None when there is none."""
-    width, moving, adjacency = agent.board.width, agent.wait_free, agent.adjacency
+    width, near, moving, adjacency = agent.board.width, agent.board.near, agent.wait_free, agent.adjacency
     cost = len(mdd) - 1
-    reach = [mdd[0]]
-    banned: list[list[Move]] = [[]]
+    traffic = _traffic(others, cost)
     cells = mdd[0]
+    reach = [cells]
+    banned: list[Sequence[Move]] = [()]
     for time in range(1, cost + 1):
-        occupied = 0
-        for path in others:
-            occupied |= 1 << (path[time] if time < len(path) else path[-1])
-        moves = _swaps(others, time)
-        moves += agent.forbidden_moves.get(time, ())
-        before = cells
-        cells = before << 1 | before >> 1 | before << width | before >> width
+        before, occupied = cells, traffic[time]
+        cells = before << 1 | before >> 1 | before << width | before >> width if width else near(before)
         if not moving:
             cells |= before
         cells &= mdd[time] & ~occupied
+        moves: Sequence[Move] = agent.forbidden_moves.get(time, ())
+        if before & occupied and cells & traffic[time - 1]:  # else nobody can be met halfway
+            moves = [*_swaps(others, time), *moves]
         if moves:
             cells = without_moves(cells, before, moves, adjacency)
         if not cells:

@@ -5,15 +5,17 @@ unsolvability are tried, then it gets more nodes, then the joint search takes ov
 small. The stages switch on node counts alone, never on time, so that results are reproducible.
 """
 
+from collections.abc import Iterable
 from itertools import combinations
 from math import perm
 from typing import NamedTuple
 
-from envwright.env.solver.bitboard import BitBoard
 from envwright.env.solver.budget import Budget, Outcome
 from envwright.env.solver.cbs import ConflictSearch
 from envwright.env.solver.joint import JointSearch
+from envwright.env.solver.pairs import Pair
 from envwright.env.solver.reachability import ReachabilitySearch, is_searchable
+from envwright.env.solver.space import BitSpace
 
 EASY_NODES = 6
 """CBS nodes before unsolvability is suspected."""
@@ -46,7 +48,7 @@ class SearchResult(NamedTuple):
 
 
 def plan_search(
-    board: BitBoard,
+    board: BitSpace,
     starts: list[int],
     goals: list[int],
     budget: Budget,
@@ -75,34 +77,46 @@ def plan_search(
         return SearchResult(outcome, cbs.plan)
     cells = board.ball(goals[0])[-1].bit_count()
     placements = perm(cells, agents)
-    if cap is None and _proves_unsolvable(board, starts, goals, 2, budget):
+    doubtful = cap is None and deadline is None
+    if doubtful and proves_pairs_unsolvable(board, starts, goals, cbs.clashing, budget):
         return SearchResult(Outcome.EXHAUSTED, [])
     outcome = cbs.run(budget, 0 if crowded else max(MIN_NODES, min(MAX_NODES, placements // 4_000)))
     if outcome is not Outcome.LIMIT:
         return SearchResult(outcome, cbs.plan)
-    if cap is None and any(
-        _proves_unsolvable(board, starts, goals, group, budget) for group in range(3, agents + 1) if is_searchable(cells, group)
-    ):
+    if doubtful and proves_groups_unsolvable(board, starts, goals, budget):
         return SearchResult(Outcome.EXHAUSTED, [])
     if placements <= JOINT_PLACEMENTS:
-        result = _joint(board, starts, goals, budget, wait_free=wait_free, cap=cap, deadline=deadline)
+        result = joint_search(board, starts, goals, budget, wait_free=wait_free, cap=cap, deadline=deadline)
         if result.outcome is not Outcome.LIMIT:
             return result
     outcome = cbs.run(budget, FINAL_NODES)
     return SearchResult(outcome, cbs.plan)
 
 
-def _proves_unsolvable(board: BitBoard, starts: list[int], goals: list[int], group: int, budget: Budget) -> bool:
-    """Tells whether some `group` of the agents cannot reach their goals even without the others; False, too, out of budget."""
-    for members in combinations(range(len(starts)), group):
+def proves_pairs_unsolvable(board: BitSpace, starts: list[int], goals: list[int], clashing: Iterable[Pair], budget: Budget) -> bool:
+    """Tells whether two agents cannot reach their goals even without the others, looking at `clashing` pairs alone."""
+    return _proves_unsolvable(board, starts, goals, sorted(clashing), budget)
+
+
+def proves_groups_unsolvable(board: BitSpace, starts: list[int], goals: list[int], budget: Budget) -> bool:
+    """The same for three or more agents, as many as can be searched."""
+    agents = len(starts)
+    cells = board.ball(goals[0])[-1].bit_count()
+    groups = (group for group in range(3, agents + 1) if is_searchable(cells, group))
+    return any(_proves_unsolvable(board, starts, goals, combinations(range(agents), group), budget) for group in groups)
+
+
+def _proves_unsolvable(board: BitSpace, starts: list[int], goals: list[int], groups: Iterable[tuple[int, ...]], budget: Budget) -> bool:
+    """Tells whether some group of the agents cannot reach its goals even without the others; False, too, out of budget."""
+    for members in groups:
         reachable = ReachabilitySearch(board, [starts[k] for k in members], [goals[k] for k in members]).run(budget)
         if reachable is not True:
             return reachable is False
     return False
 
 
-def _joint(
-    board: BitBoard,
+def joint_search(
+    board: BitSpace,
     starts: list[int],
     goals: list[int],
     budget: Budget,
@@ -111,8 +125,12 @@ def _joint(
     cap: int | None,
     deadline: int | None,
 ) -> SearchResult:
-    """Runs the joint search; among plans of minimal sum of costs it finds the smallest makespan anyway."""
-    joint = JointSearch(board, starts, goals, wait_free=wait_free, cap=cap)
+    """Runs the joint search.
+
+    Among plans of minimal sum of costs it finds the smallest makespan anyway, so with a cap at that minimum the deadline is
+    only looked at afterwards.
+    """
+    joint = JointSearch(board, starts, goals, wait_free=wait_free, cap=cap, deadline=deadline if cap is None else None)
     outcome = joint.run(budget, JOINT_LIMIT)
     if outcome is Outcome.FOUND and deadline is not None and max(map(len, joint.plan)) - 1 > deadline:
         return SearchResult(Outcome.EXHAUSTED, [])

@@ -1,4 +1,4 @@
-"""`solve`: validation, one search per connected component, and the answers put together.
+"""`solve`: agents on a square grid with holes.
 
 Called by the generator, the dataset statistics and the command line; see `Solution` for what comes back.
 """
@@ -6,11 +6,10 @@ Called by the generator, the dataset statistics and the command line; see `Solut
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from envwright.env.solver.answer import answer
 from envwright.env.solver.bitboard import BitBoard, Cell
-from envwright.env.solver.budget import Budget, Outcome
-from envwright.env.solver.labels import is_wait_required, makespan, sum_of_costs, tighten_makespan
-from envwright.env.solver.search import Plan, SearchResult, plan_search
-from envwright.env.solver.solution import Solution, SolveStatus
+from envwright.env.solver.budget import Budget
+from envwright.env.solver.solution import Objective, Solution
 
 
 def solve(
@@ -19,114 +18,74 @@ def solve(
     starts: Sequence[Cell],
     goals: Sequence[Cell],
     *,
+    objective: Objective | str = Objective.SUM_OF_COSTS,
     time_limit: float | None = None,
     node_limit: int | None = None,
     label_waits: bool = True,
     break_ties: bool = True,
     board: BitBoard | None = None,
 ) -> Solution:
-    """Finds a plan of minimal sum of costs, or proves that there is none.
+    """Finds a plan that is minimal for the objective, or proves that there is none.
 
     Args:
         size: Cells per side.
         holes: Cells nobody may enter, as (row, col).
         starts: Start cell per agent; distinct.
         goals: Goal cell per agent; distinct. It may be the agent's own start, or another agent's.
+        objective: What to minimise: an `Objective` or its value, "sum_of_costs" or "makespan".
         time_limit: Seconds for the board, labels included; None reads no clock, and the result is deterministic.
         node_limit: Search nodes for the board, labels included; None leaves the built-in bounds.
         label_waits: Decide `wait_required`.
-        break_ties: Decide `makespan`, and return a plan that has it.
+        break_ties: Decide the figure that the objective leaves open, and return a plan that has it.
         board: A board to reuse for its cached distances; it must be the one that size and holes describe.
 
     Returns:
-        The answer. A board whose cost is found but a label of which is not stays optimal, see `undecided`.
+        The answer. A board whose minimum is found but a label of which is not stays optimal, see `undecided`.
 
     Raises:
         ValueError: Different numbers of starts and goals, no agents, a cell off the board or on a hole, equal
-            starts, equal goals, or a `board` other than the one described.
+            starts, equal goals, an unknown objective, or a `board` other than the one described.
     """
+    objective = read_objective(objective)
     holes = list(holes)
     if board is None:
         board = BitBoard(size, holes)
     elif not board.describes(size, holes):
         raise ValueError(f"board of size {board.size} is not the one that size {size!r} and the holes describe")
     first, last = _validated(board, starts, goals)
-    distances = [board.steps(start, goal) for start, goal in zip(first, last, strict=True)]
-    alone = [distance for distance in distances if distance is not None]
-    if len(alone) < len(distances):
-        return Solution(SolveStatus.UNSOLVABLE, None, None, None, None, None)
     budget = Budget(time_limit, node_limit)
-    groups = _by_component(board, first)
-    results: list[SearchResult] = []
-    for members in groups:
-        result = plan_search(board, [first[k] for k in members], [last[k] for k in members], budget)
-        if result.outcome is Outcome.EXHAUSTED:
-            return Solution(SolveStatus.UNSOLVABLE, None, None, None, None, sum(alone))
-        results.append(result)
-    if any(result.outcome is Outcome.LIMIT for result in results):
-        return Solution(SolveStatus.BUDGET, None, None, None, None, sum(alone))
-    return _labelled(board, groups, results, alone, budget, label_waits=label_waits, break_ties=break_ties)
-
-
-def _labelled(
-    board: BitBoard,
-    groups: list[list[int]],
-    results: list[SearchResult],
-    distances: list[int],
-    budget: Budget,
-    *,
-    label_waits: bool,
-    break_ties: bool,
-) -> Solution:
-    """Adds the labels that were asked for to the optimal plans of the components."""
-    undecided = []
-    smallest: int | None = None
-    if break_ties:
-        proved, results = _tightened(board, results, max(distances), budget)
-        smallest = max(makespan(result.plan) for result in results) if proved else None
-        if not proved:
-            undecided.append("makespan")
-    waits: bool | None = None
-    if label_waits:
-        waits = False
-        for members, result in zip(groups, results, strict=True):
-            needed = is_wait_required(board, result, sum(distances[k] for k in members), budget)
-            if needed:
-                waits = True
-                break
-            if needed is None:
-                waits = None
-        if waits is None:
-            undecided.append("wait_required")
-    plans = [result.plan for result in results]
+    found = answer(board, first, last, objective, budget, label_waits=label_waits, break_ties=break_ties)
     return Solution(
-        status=SolveStatus.OPTIMAL,
-        sum_of_costs=sum(map(sum_of_costs, plans)),
-        makespan=smallest,
-        wait_required=waits,
-        plan=_letters(board, groups, plans),
-        sum_of_distances=sum(distances),
-        undecided=tuple(undecided),
+        status=found.status,
+        sum_of_costs=found.sum_of_costs,
+        makespan=found.makespan,
+        wait_required=found.wait_required,
+        plan=None if found.plan is None else _letters(board, found.plan),
+        sum_of_distances=found.sum_of_distances,
+        undecided=found.undecided,
+        objective=objective,
     )
 
 
-def _tightened(board: BitBoard, results: list[SearchResult], longest: int, budget: Budget) -> tuple[bool, list[SearchResult]]:
-    """Shortens the makespan of the whole: only components that decide it have to be searched."""
-    results = results.copy()
-    for index in sorted(range(len(results)), key=lambda k: -makespan(results[k].plan)):
-        proved, results[index] = tighten_makespan(board, results[index], longest, budget)
-        if not proved:
-            return False, results
-        longest = max(longest, makespan(results[index].plan))
-    return True, results
+def read_objective(objective: Objective | str) -> Objective:
+    """Returns the objective that a value names, or raises a ValueError that lists them."""
+    try:
+        return Objective(objective)
+    except ValueError:
+        raise ValueError(f"objective must be one of {', '.join(Objective)}, got {objective!r}") from None
 
 
-def _validated(board: BitBoard, starts: Sequence[Cell], goals: Sequence[Cell]) -> tuple[list[int], list[int]]:
-    """Returns starts and goals as cell indices, or raises a ValueError that names the bad value."""
+def check_counts(starts: Sequence[object], goals: Sequence[object]) -> None:
+    """Raises a ValueError unless there is at least one agent, and one start and one goal for each."""
     if len(starts) != len(goals):
         raise ValueError(f"{len(starts)} starts but {len(goals)} goals")
     if not starts:
         raise ValueError("a board needs at least 1 agent, got 0")
+
+
+def _validated(board: BitBoard, starts: Sequence[Cell], goals: Sequence[Cell]) -> tuple[list[int], list[int]]:
+    """Returns starts and goals as cell indices, or raises a ValueError that names the bad value."""
+    check_counts(starts, goals)
     found = []
     for what, cells in (("start", starts), ("goal", goals)):
         seen: dict[int, int] = {}
@@ -141,20 +100,7 @@ def _validated(board: BitBoard, starts: Sequence[Cell], goals: Sequence[Cell]) -
     return found[0], found[1]
 
 
-def _by_component(board: BitBoard, starts: list[int]) -> list[list[int]]:
-    """Groups the agents that can meet at all."""
-    groups: dict[int, list[int]] = {}
-    for agent, start in enumerate(starts):
-        cells = next((cells for cells in groups if cells >> start & 1), 0) or board.ball(start)[-1]
-        groups.setdefault(cells, []).append(agent)
-    return list(groups.values())
-
-
-def _letters(board: BitBoard, groups: list[list[int]], plans: list[Plan]) -> tuple[str, ...]:
+def _letters(board: BitBoard, plan: list[list[int]]) -> tuple[str, ...]:
     """Writes the paths of all agents as actions."""
     names = {-board.width: "U", board.width: "D", -1: "L", 1: "R", 0: "W"}
-    written = [""] * sum(map(len, groups))
-    for members, plan in zip(groups, plans, strict=True):
-        for agent, path in zip(members, plan, strict=True):
-            written[agent] = "".join(names[after - cell] for cell, after in pairwise(path))
-    return tuple(written)
+    return tuple("".join(names[after - cell] for cell, after in pairwise(path)) for path in plan)

@@ -108,6 +108,15 @@ def test_a_cell_gives_all_its_boards_before_it_repeats_one_and_counts_the_repeat
     assert made.acceptance["3"].repeated == 30 - len(train)
 
 
+def test_the_acceptance_is_that_of_the_stratum_whatever_the_split() -> None:
+    rates = [generate(config_of(2, x5=(1.0, 0.2, 1.0)), 60, seed=0, split=split).acceptance["5"].rate for split in Split]
+    assert 0.04 < min(rates) < max(rates) < 0.11
+
+
+def test_easy_boards_are_nearly_all_accepted() -> None:
+    assert 0.9 < generate(config_of(2, x6=(1.0, 0.1, 0.0)), 60, seed=0).acceptance["6"].rate <= 1.0
+
+
 def test_boards_to_avoid_are_not_made_again_while_there_are_others() -> None:
     config = config_of(2, x4=(1.0, 0.2, 0.25))
     first = {instance.id for instance in generate(config, 20, seed=1).instances}
@@ -123,14 +132,32 @@ def test_boards_to_avoid_are_repeated_and_counted_when_there_is_nothing_else() -
     assert (len(made.instances), made.acceptance["3"].repeated) == (3, 3)
 
 
-def test_a_cell_without_boards_is_named_with_the_reasons() -> None:
+def test_more_agents_than_free_cells_are_refused_by_counting() -> None:
     crowded = config_of(6, x3=(1.0, 0.5, 0.0))
     with pytest.raises(InfeasibleError) as caught:
-        generate(crowded, 3, seed=0, split=Split.VALIDATION, max_tries=300)
+        generate(crowded, 3, seed=0, split=Split.VALIDATION)
     assert str(caught.value) == (
-        "no board for 3x3 with 6 agents, 5 holes, wait-free (validation split) in 300 tries: 300 too few free cells; "
-        "change the size's hole_ratio or wait_ratio"
+        "no board for 3x3 with 6 agents, 5 holes, wait-free: too few free cells, 4 for 6 agents that start away from their goals; "
+        "lower the size's hole_ratio"
     )
+
+
+def test_a_stratum_without_boards_is_named_with_the_reasons() -> None:
+    with pytest.raises(InfeasibleError) as caught:
+        generate(config_of(2, x2=(1.0, 0.25, 1.0)), 3, seed=0, split=Split.VALIDATION, max_tries=300)
+    message = str(caught.value)
+    assert message.startswith("no board for 2x2 with 2 agents, 1 holes, wait-required (validation split) in 300 tries: ")
+    assert message.endswith("; change the size's hole_ratio or wait_ratio")
+    reasons = message.partition("tries: ")[2].partition(";")[0].split(", ")
+    assert sum(int(reason.split()[0]) for reason in reasons) == 300
+    assert {"free of conflicts", "an agent starts at its goal"} <= {reason.partition(" ")[2] for reason in reasons}
+
+
+def test_an_infeasible_stratum_is_found_before_any_board_of_the_others_is_made() -> None:
+    made: list[int] = []
+    with pytest.raises(InfeasibleError, match="no board for 8x8 with 2 agents, 6 holes, wait-required"):
+        generate(config_of(2, x4=(0.9, 0.0, 0.0), x8=(0.1, 0.1, 1.0)), 500, seed=0, max_tries=9, on_progress=made.append)
+    assert made == []
 
 
 def test_tries_on_boards_of_the_wrong_kind_and_split_are_told_apart() -> None:

@@ -1,7 +1,10 @@
 """From completions to verdicts, in both notations."""
 
+import json
+
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from envwright.env.cells import plan_words
 from envwright.env.chat import chat_prompt
@@ -9,6 +12,7 @@ from envwright.env.grading import Grade, grade_completion, solution_answer
 from envwright.env.instance import Instance
 from envwright.env.rules import Outcome
 from tests.env.boards import FEW, instance_of, instances, plan_of
+from tests.env.reference import reference_grade
 
 TWO = instance_of("a.b ... d.c", "ab", "cd")
 """Agent 0 goes RR along the top, agent 1 LL along the bottom: 4 in all, nobody waits."""
@@ -70,7 +74,7 @@ CELLS = {
     "a cell off the board": ("01 32 end", Grade(Outcome.OUT_OF_BOUNDS, 1, (1,))),
     "half a timestep": ("01 21 02 end", Grade(Outcome.PARSE_ERROR)),
     "no end": ("01 21 02 20", Grade(Outcome.TRUNCATED)),
-    "a word that is no cell": ("01 21 plan end", Grade(Outcome.PARSE_ERROR)),
+    "a word that is no cell": ("01 21 02 plan end", Grade(Outcome.PARSE_ERROR)),
 }
 
 
@@ -107,6 +111,42 @@ def test_no_completion_is_better_than_the_optimum_and_waiting_first_is_worse(ins
     verdict = grade_completion(instance, solution_answer(late))
     assert verdict.outcome is (Outcome.SUBOPTIMAL if moving else Outcome.OPTIMAL)
     assert verdict.cost == instance.optimal_cost + moving
+
+
+@st.composite
+def edited(draw: st.DrawFn, text: str, marks: str) -> str:
+    """A text with up to three of its characters replaced, removed, or put before another one."""
+    for _ in range(draw(st.integers(0, 3))):
+        place = draw(st.integers(0, len(text)))
+        kept = draw(st.sampled_from((place, place + 1, len(text) + 1)))
+        text = text[:place] + draw(st.sampled_from(["", *marks])) + text[kept:]
+    return text
+
+
+@st.composite
+def cell_answers(draw: st.DrawFn, instance: Instance) -> str:
+    """The solver's plan with agents delayed and words changed."""
+    late = ["W" * draw(st.integers(0, 2)) + letters for letters in plan_of(instance)]
+    return draw(edited(plan_words(instance, late), "0123 "))
+
+
+@st.composite
+def chat_answers(draw: st.DrawFn, instance: Instance) -> str:
+    """The solver's plan or random letters, as strings or lists, after thinking or prose, whole or broken."""
+    some = st.lists(st.sampled_from("UDLRWudlrw X"), max_size=6).map("".join)
+    plan = [letters if draw(st.booleans()) else draw(some) for letters in plan_of(instance)]
+    shaped = [list(letters) for letters in plan] if draw(st.booleans()) else plan
+    text = json.dumps(draw(st.sampled_from(({"plan": shaped}, shaped))), indent=draw(st.sampled_from((None, 1))))
+    return draw(edited(draw(st.sampled_from(("", " ", "[0, 1] ", "I say: ", "<think>hm</think>"))) + text, '{}[]", \\RuX'))
+
+
+@FEW
+@given(st.data())
+def test_verdicts_are_those_of_a_plain_reading_in_both_notations(data: st.DataObject) -> None:
+    instance = data.draw(instances())
+    for answers in (cell_answers(instance), chat_answers(instance)):
+        for completion in data.draw(st.lists(answers, min_size=4, max_size=4)):
+            assert grade_completion(instance, completion) == reference_grade(instance, completion), completion
 
 
 def test_the_prompt_states_the_board_the_agents_and_the_answers_form() -> None:

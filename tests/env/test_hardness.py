@@ -6,7 +6,7 @@ import networkx as nx
 import pytest
 from hypothesis import given
 
-from envwright.env.hardness import Hardness, conflict_density, excess, measure_hardness
+from envwright.env.hardness import Hardness, conflict_density, excess, measure_hardness, shortest_path_counts
 from envwright.env.instance import Cell, Instance
 from tests.env.boards import FEW, instance_of, instances
 
@@ -50,6 +50,18 @@ def test_excess_is_what_the_optimum_costs_beyond_the_distances(instance: Instanc
     assert excess(instance) == instance.optimal_cost - sum(distances) >= 0
 
 
+@FEW
+@given(instances(largest=5))
+def test_shortest_paths_are_counted_agent_by_agent(instance: Instance) -> None:
+    graph = graph_of(instance)
+    paths = [list(nx.all_shortest_paths(graph, s, g)) for s, g in zip(instance.starts, instance.goals, strict=True)]
+    assert shortest_path_counts(instance) == tuple(len(found) for found in paths)
+
+
+def test_paths_on_an_open_board_are_counted_by_the_binomial_coefficient() -> None:
+    assert shortest_path_counts(instance_of("a.... ..... ....b ..... .....", "ab", "ba")) == (15, 15)
+
+
 def test_agents_that_must_meet_have_density_1_and_lone_agents_0() -> None:
     assert conflict_density(instance_of("ab ..", "ab", "ba")) == 1.0
     assert conflict_density(instance_of("ab ..", "ab")) == 0.0
@@ -67,5 +79,14 @@ def test_the_figures_of_a_set_are_means() -> None:
         optimal_makespan=2.5,
         excess=1.0,
         conflict_density=0.5,
+        shortest_paths=1.0,
     )
     assert measure_hardness([]) is None
+
+
+def test_the_mean_number_of_shortest_paths_is_geometric() -> None:
+    six_and_one = instance_of("a.. ... c.b", "ab", "ca")
+    measured = measure_hardness([six_and_one, instance_of("ab ..", "ab")])
+    assert shortest_path_counts(six_and_one) == (6, 1)
+    assert measured is not None
+    assert measured.shortest_paths == pytest.approx(6.0**0.25)

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envwright.env.grading import judge
 from envwright.env.instance import Board
 from envwright.env.rules import MOVES, Outcome, Simulation, paths_from_moves, simulate
-from tests.env.boards import FEW, board_of, boards
+from tests.env.boards import FEW, board_of, boards, instances
+from tests.env.reference import reference_verdict
 
 
 def carried_out(board: Board, *plan: str | Sequence[str]) -> Simulation:
@@ -155,3 +157,19 @@ def test_the_simulator_agrees_with_the_rules_checked_one_by_one(data: st.DataObj
     simulation = carried_out(board, *plan)
     found = None if simulation.violation is None else (simulation.violation.value, simulation.step)
     assert found == first_violation(board, plan)
+
+
+@FEW
+@given(st.data())
+def test_paths_that_wander_jump_and_leave_the_board_get_the_verdict_of_a_plain_reading(data: st.DataObject) -> None:
+    instance = data.draw(instances(largest=3, most_agents=4))
+    near = st.sampled_from([(0, 0), (0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), None])
+    for _ in range(8):
+        paths: list[list[tuple[int, int] | None]] = []
+        for cell in instance.starts:
+            path: list[tuple[int, int] | None] = []
+            for change in data.draw(st.lists(near, max_size=4)):
+                cell = cell if change is None else (cell[0] + change[0], cell[1] + change[1])
+                path.append(cell if change is not None else None)
+            paths.append(path)
+        assert judge(instance, simulate(instance, paths)) == reference_verdict(instance, paths), paths

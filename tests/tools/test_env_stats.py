@@ -21,6 +21,8 @@ def test_the_current_config_is_measured_on_generated_instances(toolbox: Toolbox)
     assert (four["measured"]["hole_ratio"], four["measured"]["wait_ratio"]) == (0.1875, 0.25)
     assert 0 < four["acceptance"] <= 1
     assert 0 < four["measured"]["conflict_density"] < 1
+    assert four["measured"]["shortest_paths"] > 1
+    assert sum(four["samplers"].values()) == 32
     assert (five["feasible"], five["measured"]) == (None, None)
 
 
@@ -64,4 +66,4 @@ def test_an_infeasible_bucket_is_told_in_its_row(evidence: Evidence) -> None:
     crowded = GeneratorConfig.model_validate({"num_agents": 6, "sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.5, "wait_ratio": 0}}})
     (row,) = stats(Toolbox(replace(evidence, config=crowded)))["buckets"]
     assert (row["feasible"], row["measured"], row["acceptance"]) == (False, None, None)
-    assert "too few free cells" in row["reason"]
+    assert "too few free cells, 4 for 6 agents" in row["reason"]
