@@ -18,6 +18,7 @@ from envwright.env.patch import PatchCheck, PatchProblem
 from envwright.tools.evidence import Evidence
 
 __all__ = [
+    "REJECTED",
     "Approval",
     "Approved",
     "AutoApproval",
@@ -102,18 +103,19 @@ class PolicyApproval:
 
 
 class RecordedApproval:
-    """Decides as a recorded session did, one decision after the other, so that the session replays; then approves.
+    """Decides as a recorded session did, so that it replays: the recorded rejections in order, then approval.
 
     Args:
-        decisions: the decisions, in order.
+        rejections: their reasons.
     """
 
-    def __init__(self, decisions: Iterable[Decision]) -> None:
-        self._decisions = iter(tuple(decisions))
+    def __init__(self, rejections: Iterable[str]) -> None:
+        self._rejections = iter(tuple(rejections))
 
     def decide(self, check: PatchCheck, evidence: Evidence) -> Decision:  # noqa: ARG002  (the decision was made)
         """Return the next decision."""
-        return next(self._decisions, Approved())
+        reason = next(self._rejections, None)
+        return Approved() if reason is None else Rejected(reason)
 
 
 @dataclass(frozen=True, slots=True)

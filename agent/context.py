@@ -1,32 +1,32 @@
 """What an engineer is told before it looks at the evidence: a system prompt and one user message.
 
-Both are made of sections, each a function from a `Briefing` to a text or None, so that context modules can be added or
-switched without touching the others.
+Both are made of sections, each a function from a `Briefing` to a text or None. Which of them speak is up to the context
+modules (`envwright.agent.context_modules`); role, knobs, rules, ending and current config always do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import Field
 
+from envwright.agent.context_modules import DEFAULT_CONTEXT, ContextModules, parse_context
+from envwright.agent.evidence_text import failures_text, history_text
 from envwright.agent.limits import Limits
 from envwright.agent.loop import KEEP
 from envwright.agent.messages import Message, SystemMessage, UserMessage
+from envwright.agent.work_settings import Answer
 from envwright.env.base import FrozenModel
 from envwright.env.config import KNOB_BOUNDS, Knobs
 from envwright.env.jsonio import dump_json
-from envwright.tools.evidence import Evidence, StageRecord
+from envwright.tools.evidence import Evidence
 
 __all__ = ["SYSTEM_SECTIONS", "USER_SECTIONS", "Bookkeeping", "Briefing", "Section", "build_context"]
 
-HISTORY_STAGES = 4
-"""Stages shown in the first message: enough to see a trend; `env_stats` has them all."""
-
 
 class Bookkeeping(FrozenModel):
-    """Where the run stands. Counts only: training hyper-parameters are no business of the engineer's."""
+    """Where the run stands."""
 
     stage: int = Field(ge=0)
     """The stage that has just ended, from 0."""
@@ -34,6 +34,8 @@ class Bookkeeping(FrozenModel):
     """Stages in the whole run."""
     instances: int | None = Field(default=None, ge=1)
     """Instances that the next stage will draw."""
+    training: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    """The training's hyper-parameters by name; shown only when the context says T in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +48,31 @@ class Briefing:
     """Where the run stands."""
     limits: Limits
     """What the session may use."""
+    modules: ContextModules = field(default_factory=lambda: parse_context(DEFAULT_CONTEXT))
+    """What is shown."""
+    answer: Answer | None = None
+    """What the one answer of direct mode is; None for a session with tools."""
 
 
 Section = Callable[[Briefing], str | None]
 """Makes one part of a message; None leaves it out."""
 
 
-def role(_briefing: Briefing) -> str:
+_WAYS: dict[Answer | None, str] = {
+    None: "Look at the evidence with the tools, then propose one patch.",
+    "patch": "Read the evidence below, then answer once, with one patch.",
+    "config": "Read the evidence below, then answer once, with the whole next config.",
+}
+
+
+def role(briefing: Briefing) -> str:
     """Say who the engineer is and what it decides."""
     return (
         "You are the environment engineer of a reinforcement-learning run. A policy trains in stages on generated multi-agent "
         "path-finding boards "
         "(frozen lake, several agents, collisions forbidden). Between two stages you decide how the generator's config "
         "changes. You set knobs only: "
-        "boards, rewards and training settings are out of your reach. Look at the evidence with the tools, then propose one patch."
+        "boards, rewards and training settings are out of your reach. " + _WAYS[briefing.answer]
     )
 
 
@@ -71,8 +84,10 @@ def knobs(briefing: Briefing) -> str:
     return f"Knobs, one set per map size ({', '.join(briefing.evidence.config.sizes)}):\n" + "\n".join(lines)
 
 
-def rules(_briefing: Briefing) -> str:
+def rules(briefing: Briefing) -> str | None:
     """Say what makes a patch acceptable."""
+    if briefing.answer == "config":
+        return None
     return (
         "A patch is a list of edits, each with op 'replace', a path, a value (a number), a reason and the ids of the results "
         "that support it "
@@ -85,36 +100,52 @@ def rules(_briefing: Briefing) -> str:
     )
 
 
-def guideline(_briefing: Briefing) -> str:
-    """Say what good redesigns have in common."""
-    return (
-        "Guideline.\n"
-        "- Aim practice at the competence frontier: boards on which the policy sometimes succeeds. Several completions are "
-        "sampled per board, and a "
-        "board teaches only when some succeed and some fail; boards always solved or never solved teach nothing.\n"
-        "- Ask first where the policy fails and how. Compare boards that require waiting with boards that do not, size by "
-        "size, and read raw counts "
-        "before you draw conclusions. Few samples are weak evidence.\n"
-        "- Preserve what works. Leave sizes alone that are near the frontier, edit few knobs, and move each by a moderate "
-        "step: you will be asked "
-        "again after the next stage.\n"
-        "- Do not abandon a size. When it is beyond the policy, make it easier rather than dropping it; when it is mastered, "
-        "make it harder or give "
-        "part of its share to sizes that still teach.\n"
-        "- Try a change with simulate_config before you propose it.\n"
-        "- Give each edit a reason with the counts behind it, and cite the results you read them from."
-    )
+def guideline(briefing: Briefing) -> str | None:
+    """Say what good redesigns have in common (context module G)."""
+    if not briefing.modules.guideline:
+        return None
+    trial = "" if briefing.answer else "\n- Try a change with simulate_config before you propose it."
+    return _GUIDELINE + trial
+
+
+_GUIDELINE = (
+    "Guideline.\n"
+    "- Aim practice at the competence frontier: boards on which the policy is just beginning to succeed. Several completions are sampled "
+    "per board, and a board teaches only when some succeed and some fail; boards always solved or never solved teach nothing.\n"
+    "- Ask first where the policy fails and how. Compare boards that require waiting with boards that do not, size by size, and read raw "
+    "counts before you draw conclusions. Few samples are weak evidence.\n"
+    "- Preserve what works. Leave sizes alone that are near the frontier, edit few knobs, and move each by a moderate step: you will be "
+    "asked again after the next stage.\n"
+    "- Do not abandon a size. When it is beyond the policy, make it easier rather than dropping it; when it is mastered, make it harder or "
+    "give part of its share to sizes that still teach.\n"
+    "- Give each edit a reason with the counts behind it, and cite the results you read them from."
+)
 
 
 def ending(briefing: Briefing) -> str:
     """Say how a session ends, and what it may use."""
+    if briefing.answer is not None:
+        return _ANSWERS[briefing.answer]
     limits = briefing.limits
     return (
         "The session ends when propose_patch is accepted. To keep the config as it is, reply without a tool call and begin "
-        f"with the word {KEEP}, then "
-        f"your reason. Text alone never changes the config. You have at most {limits.request_limit} replies and "
-        f"{limits.tool_calls_limit} tool calls."
+        f"with the word {KEEP}, then your reason. Text alone never changes the config. You have at most {limits.request_limit} replies "
+        f"and {limits.tool_calls_limit} tool calls."
     )
+
+
+_ANSWERS: dict[Answer, str] = {
+    "patch": (
+        'Answer with one JSON object and nothing else: {"summary": "what the patch is for", "edits": [{"op": "replace", "path": '
+        '"/sizes/<size>/<knob>", "value": <number>, "reason": "the counts behind it", "evidence": ["<result id>"]}]}. '
+        "An empty list of edits keeps the config as it is; the summary then says why."
+    ),
+    "config": (
+        'Answer with one JSON object and nothing else: {"summary": "what changes and why", "evidence": ["<result id>"], "sizes": '
+        '{"<size>": {"data_ratio": <number>, "hole_ratio": <number>, "wait_ratio": <number>}}}, with every size of the current config. '
+        "The data ratios sum to 1. The current values keep the config as it is."
+    ),
+}
 
 
 def current_config(briefing: Briefing) -> str:
@@ -122,29 +153,27 @@ def current_config(briefing: Briefing) -> str:
     return f"Current config:\n{dump_json(briefing.evidence.config.to_json())}"
 
 
-def bookkeeping(briefing: Briefing) -> str:
-    """Say where the run stands."""
+def bookkeeping(briefing: Briefing) -> str | None:
+    """Say where the run stands, and with T in full how it is trained (context module T)."""
+    if briefing.modules.training == "off":
+        return None
     books = briefing.bookkeeping
-    of_all = f" of {books.stages}" if books.stages is not None else ""
+    of_all = f" ({books.stage + 1} of {books.stages})" if books.stages is not None else ""
     budget = f" The next stage draws {books.instances} instances." if books.instances is not None else ""
-    return f"Stage {books.stage + 1}{of_all} has ended.{budget}"
+    told = f"Stage {books.stage}{of_all} has ended.{budget}"
+    if briefing.modules.training == "full" and books.training:
+        told += "\nTraining: " + ", ".join(f"{name} {value}" for name, value in books.training.items())
+    return told
+
+
+def failures(briefing: Briefing) -> str | None:
+    """Show the raw failure breakdown (context module F)."""
+    return failures_text(briefing.evidence) if briefing.modules.failures else None
 
 
 def history(briefing: Briefing) -> str | None:
-    """Show the latest stages: what each trained on and what validation said after it."""
-    records = briefing.evidence.history[-HISTORY_STAGES:]
-    if not records:
-        return None
-    return "Stages so far (data / hole / wait ratio per size -> validation valid rate):\n" + "\n".join(map(_record_line, records))
-
-
-def _record_line(record: StageRecord) -> str:
-    parts = []
-    for bucket, values in record.config.buckets():
-        rates = record.by_bucket.get(bucket)
-        reached = "no data" if rates is None or rates.n == 0 else f"{rates.valid:.2f} of {rates.n}"
-        parts.append(f"{bucket}: {values.data_ratio:.3f}/{values.hole_ratio:.3f}/{values.wait_ratio:.3f} -> {reached}")
-    return f"stage {record.stage + 1}: all {record.validation.valid:.2f} of {record.validation.n}; " + "; ".join(parts)
+    """Show earlier configs and what they led to (context module H); the evidence holds those that may be seen."""
+    return history_text(briefing.evidence) if briefing.modules.history != "off" else None
 
 
 def task(_briefing: Briefing) -> str:
@@ -155,7 +184,7 @@ def task(_briefing: Briefing) -> str:
 SYSTEM_SECTIONS: tuple[Section, ...] = (role, knobs, rules, guideline, ending)
 """Sections of the system prompt, in order."""
 
-USER_SECTIONS: tuple[Section, ...] = (current_config, bookkeeping, history, task)
+USER_SECTIONS: tuple[Section, ...] = (current_config, bookkeeping, failures, history, task)
 """Sections of the first user message, in order."""
 
 

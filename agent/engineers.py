@@ -7,8 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from envwright.agent.approval import Approval, RecordedApproval, Reviewer
 from envwright.agent.baselines import FixedEngineer, LearnabilityEngineer, RandomEngineer
 from envwright.agent.context import Bookkeeping, Briefing, build_context
+from envwright.agent.direct import run_direct
+from envwright.agent.direct_rule import DirectRule
+from envwright.agent.events import Listener
+from envwright.agent.evidence_text import SHOWN_BREAKDOWN, visible_evidence
 from envwright.agent.limits import Limits
 from envwright.agent.loop import run_session
 from envwright.agent.messages import Message
@@ -17,7 +22,9 @@ from envwright.agent.openai_model import OpenAIModel
 from envwright.agent.redesign import Redesign
 from envwright.agent.replay import ReplayModel, find_transcript
 from envwright.agent.rule import RuleModel
+from envwright.agent.stop import StopReason
 from envwright.agent.transcript import SessionHeader, Transcript, config_hash
+from envwright.agent.work_settings import WorkSettings, answer_of
 from envwright.env.errors import UserError
 from envwright.tools.evidence import Evidence
 from envwright.tools.registry import Toolbox
@@ -26,6 +33,8 @@ __all__ = ["ENGINEERS", "Engineer", "ModelEngineer", "Redesign", "ReplayEngineer
 
 RESULT_TOKENS = 6_000
 """Tokens that one tool result may take in the context of a language model."""
+EVERYTHING = "V3"
+"""Context of a replayed session that does not say what it was shown: the variant that hides nothing from the tools."""
 
 
 class Engineer(Protocol):
@@ -60,6 +69,9 @@ class ModelEngineer:
         limits: bounds on a session.
         token_budget: tokens that one tool result may take; None for no bound.
         context: makes the first messages.
+        work: what it is shown, whether it works with tools, and within which guard rails.
+        approval: who has the last word on its patches; None approves.
+        on_event: told everything that happens in a session.
     """
 
     def __init__(
@@ -69,11 +81,17 @@ class ModelEngineer:
         *,
         token_budget: int | None = None,
         context: Callable[[Briefing], Sequence[Message]] = build_context,
+        work: WorkSettings | None = None,
+        approval: Approval | None = None,
+        on_event: Listener | None = None,
     ) -> None:
         self.model = model
         self.limits = limits or Limits()
         self.token_budget = token_budget
         self.context = context
+        self.work = work or WorkSettings()
+        self.approval = approval
+        self.on_event = on_event
 
     @property
     def name(self) -> str:
@@ -86,19 +104,58 @@ class ModelEngineer:
             self.model.check()
 
     def design(self, evidence: Evidence, transcript: Path | None = None, *, bookkeeping: Bookkeeping | None = None) -> Redesign:
-        """Run one session; see `Engineer.design`."""
-        books = bookkeeping or Bookkeeping(stage=evidence.latest_stage)
-        result = run_session(
-            self.model,
-            Toolbox(evidence),
-            self.context(Briefing(evidence, books, self.limits)),
-            header=SessionHeader(
-                model=self.name, seed=evidence.seed, stage=evidence.latest_stage, config_hash=config_hash(evidence.config)
-            ),
-            limits=self.limits,
-            transcript=Transcript(transcript),
-            token_budget=self.token_budget,
+        """Run one session; see `Engineer.design`.
+
+        Raises:
+            KeyboardInterrupt: the session was interrupted; its transcript is whole.
+        """
+        work, modules, answer = self.work, self.work.modules, answer_of(self.work.engineering)
+        seen = visible_evidence(evidence, modules)
+        books = bookkeeping or Bookkeeping(stage=seen.latest_stage)
+        header = SessionHeader(
+            model=self.name,
+            seed=evidence.seed,
+            stage=seen.latest_stage,
+            config_hash=config_hash(evidence.config),
+            engineering=work.engineering,
+            context=work.context,
+            guard_rails=work.guard_rails,
         )
+        toolbox = Toolbox(
+            seen,
+            review=Reviewer(work.guard_rails, self.approval),
+            seconds=self.limits.tool_seconds,
+            shown=(SHOWN_BREAKDOWN,) if modules.failures else (),
+        )
+        first = self.context(Briefing(seen, books, self.limits, modules, answer))
+        record = Transcript(transcript)
+        if answer is None:
+            result = run_session(
+                self.model,
+                toolbox,
+                first,
+                header=header,
+                limits=self.limits,
+                transcript=record,
+                token_budget=self.token_budget,
+                summary=modules.summary,
+                on_event=self.on_event,
+            )
+        else:
+            rule = DirectRule(seen, config_wanted=answer == "config", cites=modules.failures)
+            result = run_direct(
+                rule if isinstance(self.model, RuleModel) else self.model,
+                toolbox,
+                first,
+                evidence.config,
+                header=header,
+                limits=self.limits,
+                transcript=record,
+                summary=modules.summary,
+                on_event=self.on_event,
+            )
+        if result.stop_reason is StopReason.CANCELLED:
+            raise KeyboardInterrupt
         return Redesign.of(evidence.config, result.accepted, result.stop_reason, result.note, result.usage)
 
 
@@ -130,8 +187,11 @@ class ReplayEngineer:
         Raises:
             UserError: no transcript, one that was cut off, or one that leads to another patch here.
         """
-        model = ReplayModel(find_transcript(self.path, evidence.latest_stage))
-        redesign = ModelEngineer(model, self.limits).design(evidence, transcript, bookkeeping=bookkeeping)
+        recording = find_transcript(self.path, evidence.latest_stage)
+        model, header = ReplayModel(recording), recording.header
+        work = WorkSettings(context=header.context or EVERYTHING, engineering=header.engineering, guard_rails=header.guard_rails)
+        engineer = ModelEngineer(model, self.limits, work=work, approval=RecordedApproval(recording.end.rejections))
+        redesign = engineer.design(evidence, transcript, bookkeeping=bookkeeping)
         model.check(redesign.patch)
         return redesign
 

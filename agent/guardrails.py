@@ -34,7 +34,7 @@ class GuardRails(FrozenModel):
     """Bounds on one patch. The defaults let every patch of the `rule` engineer through."""
 
     max_edits: StrictInt = Field(default=8, ge=1, le=1_000)
-    """Most edits in a patch, 1 or more: few changes can be told apart afterwards."""
+    """Most knobs that a patch edits, 1 or more (scaled shares do not count): few changes can be told apart afterwards."""
     max_data_step: float = Field(default=0.25, gt=0, le=1)
     """Largest change of a size's data ratio in a stage, over 0 to 1; sizes that are scaled count too."""
     max_hole_step: float = Field(default=0.1, gt=0, le=0.5)
@@ -101,15 +101,14 @@ def refused(
     check: PatchCheck, config: GeneratorConfig, errors: tuple[PatchProblem, ...], warnings: tuple[PatchProblem, ...] = ()
 ) -> PatchCheck:
     """Return the refusal of a patch that is well formed: nothing changes."""
-    return check.model_copy(
-        update={"accepted": False, "errors": errors, "warnings": warnings, "diff": (), "config": config, "patch": None}
-    )
+    return check.model_copy(update={"accepted": False, "errors": errors, "warnings": warnings, "diff": (), "config": config, "patch": None})
 
 
 def _too_many(check: PatchCheck, rails: GuardRails) -> Iterator[PatchProblem]:
-    count = 0 if check.patch is None else len(check.patch.edits)
+    changed = {change.path for change in check.diff}
+    count = sum(edit.path in changed for edit in check.patch.edits) if check.patch is not None else 0
     if count > rails.max_edits:
-        message = f"the patch has {count} edits; a stage takes at most {rails.max_edits}: keep those with the strongest evidence"
+        message = f"the patch changes {count} knobs; a stage takes at most {rails.max_edits}: keep those with the strongest evidence"
         yield PatchProblem(path="/edits", code="too_many_edits", message=message)
 
 

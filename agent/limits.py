@@ -20,3 +20,7 @@ class Limits(FrozenModel):
     """Tokens read and written by the model, over all requests; checked before each request."""
     seconds: float = Field(default=600.0, gt=0)
     """Wall-clock seconds; checked before each request and each call."""
+    tool_retries: int = Field(default=3, ge=1)
+    """Errors in a row of one tool after which the model gets a last hint; one more ends the session, 1 or more."""
+    tool_seconds: float = Field(default=300.0, gt=0)
+    """Wall-clock seconds of one tool call, after which it is answered with `timeout`."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from envwright.agent.messages import AssistantMessage, Message, Usage
 from envwright.env.errors import UserError
 
-__all__ = ["ChatModel", "Completion", "ModelError"]
+__all__ = ["ChatModel", "Completion", "ModelError", "StreamingModel", "StructuredModel"]
 
 
 class ModelError(UserError):
@@ -43,6 +43,39 @@ class ChatModel(Protocol):
         Args:
             messages: the conversation so far.
             tools: OpenAI function tool specs.
+
+        Raises:
+            ModelError: there is no answer to be had.
+        """
+
+
+@runtime_checkable
+class StreamingModel(ChatModel, Protocol):
+    """A chat model that can show its text while it writes."""
+
+    def stream(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], on_text: Callable[[str], None]) -> Completion:
+        """Return the next assistant message, as `complete` does.
+
+        Args:
+            messages: the conversation so far.
+            tools: OpenAI function tool specs.
+            on_text: given each piece of the content as it arrives; joined, the pieces are the content.
+
+        Raises:
+            ModelError: there is no answer to be had.
+        """
+
+
+@runtime_checkable
+class StructuredModel(ChatModel, Protocol):
+    """A chat model that can be held to a JSON Schema while it writes."""
+
+    def complete_json(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Completion:
+        """Return an assistant message whose content is one JSON document.
+
+        Args:
+            messages: the conversation so far.
+            schema: JSON Schema of the document, references inlined.
 
         Raises:
             ModelError: there is no answer to be had.

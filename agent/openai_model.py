@@ -1,34 +1,28 @@
 """Any OpenAI-compatible endpoint as a chat model: vLLM, llama.cpp, Ollama, or a hosted service.
 
-The `openai` SDK is imported when a model is made, not before. It retries 408, 409, 429, 5xx and broken connections with
-exponential backoff (0.5 s to 8 s, `Retry-After` honoured), `max_retries` times. The key appears in no message.
+What the server takes is found out by asking it, and remembered: strict tools, usage in streams, and which dialect makes it
+follow a JSON Schema. Tool calls written as text are read when the server returns none.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from envwright.agent.messages import AssistantMessage, FunctionCall, Message, ToolCall, Usage
-from envwright.agent.models import Completion, ModelError
-from envwright.agent.tool_text import read_text_calls
-from envwright.env.errors import MissingExtraError, UserError
+from envwright.agent.messages import AssistantMessage, FunctionCall, Message, ToolCall, Usage, UserMessage
+from envwright.agent.models import Completion
+from envwright.agent.openai_client import OpenAIClient, RefusedRequestError, clean_text
+from envwright.agent.openai_dialects import JSON_DIALECTS, json_options, json_request, strict_tools
+from envwright.agent.openai_stream import Streamed, gathered
+from envwright.agent.reply import assistant_reply, next_call_number
+from envwright.agent.schema_check import NO_JSON, json_problem
+from envwright.agent.text_gate import TextGate
 from envwright.env.jsonio import dump_json
-
-if TYPE_CHECKING:
-    import openai
 
 __all__ = ["OpenAIModel"]
 
-_HOSTED = "https://api.openai.com/v1"
-_PLACEHOLDER_KEY = "none"
-_ADDRESS_HINT = "set OPENAI_BASE_URL to the address of the API (it mostly ends in /v1)"
-_KEEPS_NO_LIST = (400, 404, 405, 501)
-"""Answers of servers that complete chats and know no model list."""
 _CHARACTERS_PER_TOKEN = 4
 """Rough, for servers that report no usage: the token limit must bound those too."""
 
@@ -63,30 +57,21 @@ class OpenAIModel:
         max_retries: int = 3,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if not model:
-            raise UserError("openai: names no model; write openai:MODEL, for instance openai:Qwen/Qwen3-4B")
-        try:
-            import openai
-        except ImportError:
-            raise MissingExtraError("openai", "openai", "the engineer openai:MODEL") from None
-        self._sdk = openai
-        self._model = model
-        url = base_url or os.environ.get("OPENAI_BASE_URL") or _HOSTED
-        self._url = _shown_url(url)
-        self._key = api_key or os.environ.get("OPENAI_API_KEY") or self._placeholder(url)
+        self._client = OpenAIClient(model, base_url, api_key, timeout, max_retries)
         options = {"temperature": temperature, "max_tokens": max_tokens}
         self._options = {name: value for name, value in options.items() if value is not None}
         self._clock = clock
-        self._client = openai.OpenAI(base_url=url, api_key=self._key, timeout=timeout, max_retries=max_retries)
+        self._takes: dict[str, str] = {}
+        """What the server was found to take, per kind of request."""
 
     @property
     def name(self) -> str:
         """`openai:MODEL`."""
-        return f"openai:{self._model}"
+        return f"openai:{self._client.model}"
 
     def __repr__(self) -> str:
         """Name and place, never the key."""
-        return f"OpenAIModel({self._model!r} at {self._url})"
+        return f"OpenAIModel({self._client.model!r} at {self._client.url})"
 
     def check(self) -> None:
         """Ask the server for its models, to find out before a run that it is there and takes the key.
@@ -96,139 +81,158 @@ class OpenAIModel:
         Raises:
             ModelError: it cannot be reached or refuses the key.
         """
-        try:
-            answer = self._client.get("/models", cast_to=object)
-        except self._sdk.APIStatusError as error:
-            if error.status_code in _KEEPS_NO_LIST:
-                return
-            raise self._explained(error) from None
-        except self._sdk.OpenAIError as error:
-            raise self._explained(error) from None
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict | list):
-            raise ModelError(f"{self._url} is no OpenAI-compatible API: {self._url}/models gives no JSON; {_ADDRESS_HINT}")
+        self._client.check()
 
     def complete(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> Completion:
-        """Ask the server; tool calls written as text are read when it returns none.
+        """Ask the server.
 
         Raises:
             ModelError: as the server said, in one line with the next step.
         """
-        request: dict[str, Any] = {"model": self._model, "messages": [message.to_json() for message in messages], **self._options}
-        if tools:
-            request["tools"] = list(tools)
-        begun = self._clock()
-        try:
-            response = self._client.chat.completions.create(**request)
-        except self._sdk.OpenAIError as error:
-            raise self._explained(error) from None
-        except ValueError as error:
-            raise ModelError(f"{self._url} answered with something that cannot be read: {self._one_line(str(error))}") from None
-        seconds = self._clock() - begun
-        choices = getattr(response, "choices", None)
-        if not choices or getattr(choices[0], "message", None) is None:
-            raise ModelError(
-                f"{self._url} answered with something that is no chat completion: {self._one_line(str(response))}; {_ADDRESS_HINT}"
-            )
-        message, problem = self._read(choices[0], first_id=1 + sum(len(m.tool_calls) for m in messages if isinstance(m, AssistantMessage)))
-        return Completion(message, _usage(response, request, message), problem, seconds)
+        request, begun = self._request(messages), self._clock()
+        response = self._probed("tools", request, _tool_variants(tools)) if tools else self._client.send(request)
+        return self._completion(response, messages, request, begun)
 
-    def _read(self, choice: Any, first_id: int) -> tuple[AssistantMessage, str | None]:
-        """Read the message of a choice, and why a call in it could not be read."""
-        content = _clean(choice.message.content) if isinstance(choice.message.content, str) else None
-        given = [call for call in choice.message.tool_calls or [] if getattr(call, "function", None) is not None]
-        if given:
-            calls = tuple(
-                ToolCall(
-                    id=call.id or f"call_{first_id + index}",
-                    function=FunctionCall(name=_clean(call.function.name or ""), arguments=_arguments(call)),
-                )
-                for index, call in enumerate(given)
-            )
-            return AssistantMessage(content=content or None, tool_calls=calls), None
-        read = read_text_calls(content or "")
-        if read.calls:
-            calls = tuple(ToolCall(id=f"call_{first_id + index}", function=function) for index, function in enumerate(read.calls))
-            return AssistantMessage(content=read.rest, tool_calls=calls), None
-        cut = (
-            "the reply was cut at the server's token limit before a tool call; answer more briefly"
-            if choice.finish_reason == "length"
-            else None
-        )
-        return AssistantMessage(content=content or ""), read.problem or cut
+    def stream(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], on_text: Callable[[str], None]) -> Completion:
+        """Ask the server and show the text while it comes; see `complete`.
 
-    def _placeholder(self, url: str) -> str:
-        """Return the key for a server that needs none.
+        A stream that breaks off keeps what came and calls nothing.
+        """
+        request, begun = self._request(messages), self._clock()
+        variants = [
+            (f"{name}{suffix}", {**extra, "stream": True, **usage})
+            for suffix, usage in ((" with usage", {"stream_options": {"include_usage": True}}), ("", {}))
+            for name, extra in (_tool_variants(tools) if tools else [("no tools", {})])
+        ]
+        chunks = self._probed("stream with tools" if tools else "stream", request, variants)
+        reply = gathered(self._client.chunks(chunks), TextGate(on_text))
+        if not reply.chunks:
+            raise self._client.no_completion("an empty stream")
+        message, problem = _read_stream(reply, messages)
+        return Completion(message, _usage(reply.usage, request, message), problem, self._clock() - begun)
+
+    def complete_json(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Completion:
+        """Ask for one JSON document that follows a schema, in the first dialect that the server takes and follows.
+
+        Where no dialect works the schema is told in words, and an answer that breaks it may be mended once. What still breaks
+        it comes back with its problem.
 
         Raises:
-            UserError: the server is OpenAI's, which needs one.
+            ModelError: as the server said, in one line with the next step.
         """
-        if urlsplit(url).hostname == urlsplit(_HOSTED).hostname:
-            raise UserError(
-                "openai: no key: set OPENAI_API_KEY, or set OPENAI_BASE_URL to the address of a server of your own (http://localhost:8000/v1)"
-            )
-        return _PLACEHOLDER_KEY
+        known, spent = self._takes.get("json"), Usage()
+        seconds = 0.0
+        for dialect in [known] if known else JSON_DIALECTS:
+            asked = [*messages, UserMessage(content=json_request(schema))] if dialect == "plain" else list(messages)
+            try:
+                answer = self._json_answer(asked, schema, dialect)
+            except RefusedRequestError:
+                if known or dialect == JSON_DIALECTS[-1]:
+                    raise
+                continue
+            spent, seconds = spent + answer.usage, seconds + (answer.seconds or 0.0)
+            ignored = answer.problem is not None and answer.problem.startswith(NO_JSON)
+            if not known and dialect != "plain" and ignored:
+                continue
+            self._takes["json"] = dialect
+            if answer.problem is not None and dialect == "plain":
+                repair = f"{answer.problem}. Answer again with one whole JSON object and nothing else."
+                answer = self._json_answer([*asked, answer.message, UserMessage(content=repair)], schema, dialect)
+                spent, seconds = spent + answer.usage, seconds + (answer.seconds or 0.0)
+            return Completion(answer.message, spent, answer.problem, seconds)
+        raise AssertionError("the last dialect returns or raises")
 
-    def _explained(self, error: openai.OpenAIError) -> ModelError:
-        """Turn the SDK's error into one line that says what to do."""
-        sdk, where = self._sdk, self._url
-        if isinstance(error, sdk.APITimeoutError):
-            return ModelError(f"{where} did not answer in time; is the server overloaded, or the model too large for it?")
-        if isinstance(error, sdk.APIConnectionError):
-            return ModelError(f"{where} cannot be reached; start the server there, or set OPENAI_BASE_URL to where it is")
-        if isinstance(error, sdk.AuthenticationError | sdk.PermissionDeniedError):
-            return ModelError(f"{where} refuses the key (HTTP {error.status_code}); set OPENAI_API_KEY to one that may use {self._model!r}")
-        if isinstance(error, sdk.NotFoundError):
-            hint = f"ask {where}/models for the names it serves; the base URL mostly ends in /v1"
-            return ModelError(f"{where} has no model {self._model!r} (HTTP 404: {self._one_line(error.message)}); {hint}")
-        if isinstance(error, sdk.RateLimitError):
-            return ModelError(f"{where} has no room for the request (HTTP 429: {self._one_line(error.message)}); wait, or raise the quota")
-        if isinstance(error, sdk.APIStatusError):
-            return ModelError(f"{where} failed (HTTP {error.status_code}: {self._one_line(error.message)}); see the server's log")
-        return ModelError(f"{where}: {self._one_line(str(error))}")
+    def _json_answer(self, messages: Sequence[Message], schema: Mapping[str, Any], dialect: str) -> Completion:
+        """Ask once in one dialect and check what comes."""
+        request, begun = self._request(messages), self._clock()
+        response = self._client.send({**request, **json_options(dialect, schema)})
+        choice = self._choice(response)
+        message = AssistantMessage(content=_content(choice.message) or "")
+        cut = "the answer was cut at the server's token limit; answer more briefly" if choice.finish_reason == "length" else None
+        problem = cut or json_problem(message.content or "", schema)
+        return Completion(message, _usage(getattr(response, "usage", None), request, message), problem, self._clock() - begun)
 
-    def _one_line(self, text: str) -> str:
-        """Return a server's words without the key, on one line, shortened."""
-        line = " ".join(_clean(text).split())
-        if self._key != _PLACEHOLDER_KEY:
-            line = line.replace(self._key, "***")
-        return line if len(line) <= 200 else line[:197] + "..."
+    def _request(self, messages: Sequence[Message]) -> dict[str, Any]:
+        return {"messages": [message.to_json() for message in messages], **self._options}
+
+    def _probed(self, kind: str, request: dict[str, Any], variants: Iterable[tuple[str, dict[str, Any]]]) -> Any:
+        """Send a request in the first variant that the server takes, and remember which."""
+        known = self._takes.get(kind)
+        refused: RefusedRequestError | None = None
+        for name, extra in variants:
+            if known not in (None, name):
+                continue
+            try:
+                response = self._client.send({**request, **extra})
+            except RefusedRequestError as error:
+                refused = error
+                continue
+            self._takes[kind] = name
+            return response
+        assert refused is not None, "there is a variant"
+        raise refused
+
+    def _completion(self, response: Any, messages: Sequence[Message], request: dict[str, Any], begun: float) -> Completion:
+        seconds = self._clock() - begun
+        choice = self._choice(response)
+        message, problem = _read(choice, messages)
+        return Completion(message, _usage(getattr(response, "usage", None), request, message), problem, seconds)
+
+    def _choice(self, response: Any) -> Any:
+        choices = getattr(response, "choices", None)
+        if not choices or getattr(choices[0], "message", None) is None:
+            raise self._client.no_completion(response)
+        return choices[0]
+
+
+def _tool_variants(tools: Sequence[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    return [("strict", {"tools": strict_tools(tools)}), ("as they are", {"tools": list(tools)})]
+
+
+def _read(choice: Any, messages: Sequence[Message]) -> tuple[AssistantMessage, str | None]:
+    """Read the message of a choice, and why a call in it could not be read."""
+    content = _content(choice.message)
+    given = [call for call in choice.message.tool_calls or [] if getattr(call, "function", None) is not None]
+    if not given:
+        return assistant_reply(content or "", messages, cut=choice.finish_reason == "length")
+    functions = [FunctionCall(name=clean_text(call.function.name or ""), arguments=_arguments(call)) for call in given]
+    return _called(content, functions, [call.id for call in given], messages), None
+
+
+def _read_stream(reply: Streamed, messages: Sequence[Message]) -> tuple[AssistantMessage, str | None]:
+    """Read a reply that was streamed; one that broke off calls nothing."""
+    content = clean_text(reply.content)
+    if reply.broken is not None:
+        return AssistantMessage(content=content), reply.broken
+    if not reply.calls:
+        return assistant_reply(content, messages, cut=reply.finish_reason == "length")
+    functions = [FunctionCall(name=clean_text(call.name), arguments=clean_text(call.arguments) or "{}") for call in reply.calls]
+    return _called(content, functions, [call.id for call in reply.calls], messages), None
+
+
+def _called(content: str | None, functions: Sequence[FunctionCall], ids: Sequence[str | None], messages: Sequence[Message]) -> AssistantMessage:
+    first = next_call_number(messages)
+    calls = tuple(
+        ToolCall(id=given or f"call_{first + index}", function=function)
+        for index, (given, function) in enumerate(zip(ids, functions, strict=True))
+    )
+    return AssistantMessage(content=content or None, tool_calls=calls)
+
+
+def _content(message: Any) -> str | None:
+    return clean_text(message.content) if isinstance(message.content, str) else None
 
 
 def _arguments(call: Any) -> str:
     """Return the argument text; some servers send the object itself, or nothing for no arguments."""
     arguments = call.function.arguments
-    return _clean(arguments) if isinstance(arguments, str) else json.dumps({} if arguments is None else arguments)
+    return clean_text(arguments) if isinstance(arguments, str) else json.dumps({} if arguments is None else arguments)
 
 
-def _clean(text: str) -> str:
-    """Replace lone surrogates, which no UTF-8 file can hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _usage(response: Any, request: dict[str, Any], message: AssistantMessage) -> Usage:
+def _usage(usage: Any, request: dict[str, Any], message: AssistantMessage) -> Usage:
     """Return the server's token counts, or a rough estimate when it gives none."""
-    usage = getattr(response, "usage", None)
     prompt, completion = getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
     if not isinstance(prompt, int) or not isinstance(completion, int) or min(prompt, completion) < 0:
         prompt = len(dump_json(request["messages"])) // _CHARACTERS_PER_TOKEN
         completion = len(dump_json(message.to_json())) // _CHARACTERS_PER_TOKEN
     return Usage(requests=1, prompt_tokens=prompt, completion_tokens=completion)
-
-
-def _shown_url(url: str) -> str:
-    """Return a base URL as messages may show it: without user, password and query.
-
-    Raises:
-        UserError: it is no http(s) URL.
-    """
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if host is None or parts.scheme not in ("http", "https"):
-        raise UserError("openai: the base URL must begin with http:// or https:// and name a host, like http://localhost:8000/v1")
-    name = f"[{host}]" if ":" in host else host
-    return urlunsplit((parts.scheme, name if port is None else f"{name}:{port}", parts.path.rstrip("/"), "", ""))

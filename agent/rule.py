@@ -17,12 +17,13 @@ from envwright.agent.loop import KEEP
 from envwright.agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from envwright.agent.models import Completion, ModelError
 from envwright.agent.scripted import call_message
+from envwright.agent.session import SUMMARY_REQUEST
 from envwright.env.config import KNOB_BOUNDS, GeneratorConfig
 from envwright.env.errors import UserError
 from envwright.env.jsonio import first_json_value, parse_json
 from envwright.env.rules import Outcome
 
-__all__ = ["RuleModel"]
+__all__ = ["SUMMARY", "RuleModel", "told_edit", "told_summary"]
 
 BREAKDOWN, SIMULATE, PROPOSE = "failure_breakdown", "simulate_config", "propose_patch"
 GROUPING = ["size", "wait_required"]
@@ -34,6 +35,8 @@ MAX_PROPOSALS = 3
 """A proposal and two corrections: a rule that is refused more often has misread something."""
 
 
+SUMMARY = "The rule keeps no summary: it goes by the counts alone."
+"""What the rule answers when it is asked for its own summary (context module S)."""
 CLEARLY = 1.645
 """Standard errors (95 %, one-sided) by which mixed groups must fall to count: raising the wait ratio of a policy that cannot
 coordinate yet costs a few mixed groups at first, and is still what teaches it."""
@@ -73,6 +76,8 @@ class RuleModel:
         Raises:
             ModelError: the conversation does not show the current config.
         """
+        if messages and isinstance(messages[-1], UserMessage) and messages[-1].content == SUMMARY_REQUEST:
+            return Completion(AssistantMessage(content=SUMMARY))
         exchanges = _exchanges(messages)
         step = _next_step(messages, exchanges)
         if isinstance(step, str):
@@ -108,7 +113,7 @@ def _next_step(messages: Sequence[Message], exchanges: Sequence[_Exchange]) -> t
     if len(proposals) >= MAX_PROPOSALS:
         return f"{len(proposals)} proposals were refused, the last because {_refusal(proposals[-1])}"
     cited = [exchange.id for exchange in (counted, *simulations[-1:]) if exchange.id is not None]
-    return PROPOSE, {"summary": _summary(edits), "edits": [_edit(edit, cited, simulations) for edit in edits]}
+    return PROPOSE, {"summary": told_summary(edits), "edits": [_edit(edit, cited, simulations) for edit in edits]}
 
 
 def _exchanges(messages: Sequence[Message]) -> list[_Exchange]:
@@ -253,7 +258,7 @@ def _clipped(edit: PlannedEdit) -> PlannedEdit:
     return replace(edit, value=min(high, max(low, edit.value)))
 
 
-def _summary(edits: Sequence[PlannedEdit]) -> str:
+def told_summary(edits: Sequence[PlannedEdit]) -> str:
     """Say in a sentence what the edits do."""
     parts = []
     for knob, word in (("wait_ratio", "wait-required boards"), ("hole_ratio", "holes"), ("data_ratio", "share of the data")):
@@ -265,13 +270,19 @@ def _summary(edits: Sequence[PlannedEdit]) -> str:
 
 
 def _edit(edit: PlannedEdit, cited: Sequence[str], simulations: Sequence[_Exchange]) -> dict[str, Any]:
-    """Return the edit as propose_patch takes it."""
-    reason = f"{edit.reason} ({edit.knob} {edit.before:g} to {edit.value:g})"
+    """Return the edit as propose_patch takes it, with what the last trial said."""
     trial = simulations[-1] if simulations and not simulations[-1].failed else None
     row = _rows(trial).get(edit.bucket, {}) if trial is not None else {}
     after, before = ((row.get(side) or {}).get("mixed_groups") for side in ("forecast", "current_forecast"))
+    trial_words = ""
     if trial is not None and edit.knob != "data_ratio" and after is not None and before is not None:
-        reason += f"; mixed groups {before:.2f} to {after:.2f} on {trial.answer['n']} simulated boards"
+        trial_words = f"; mixed groups {before:.2f} to {after:.2f} on {trial.answer['n']} simulated boards"
+    return told_edit(edit, cited, trial_words)
+
+
+def told_edit(edit: PlannedEdit, cited: Sequence[str], more: str = "") -> dict[str, Any]:
+    """Return an edit as propose_patch takes it."""
+    reason = f"{edit.reason} ({edit.knob} {edit.before:g} to {edit.value:g}){more}"
     return {"op": "replace", "path": edit.path, "value": edit.value, "reason": reason, "evidence": list(cited)}
 
 

@@ -7,12 +7,13 @@ counts. What stands inside `<think>` is not a call.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from envwright.agent.messages import FunctionCall
 from envwright.env.errors import UserError
-from envwright.env.jsonio import dump_json, parse_json
+from envwright.env.jsonio import dump_json, json_values, parse_json
 
 __all__ = ["TextCalls", "read_text_calls"]
 
@@ -20,6 +21,8 @@ _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _THINK, _END_THINK = "<think>", "</think>"
 _FENCE = "```"
 _ARGUMENT_KEYS = ("arguments", "parameters")
+_HEAD = 200
+"""Characters in which a call has shown its name and that it has arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,11 @@ def read_text_calls(text: str) -> TextCalls:
             if not found:
                 rest.append(text[start:end])
             position = end
+        remainder = "".join(rest).strip()
+        bare, remainder = _bare_calls(remainder) if not calls else ([], remainder)
     except _UnreadableError as error:
         return TextCalls((), text.strip() or None, str(error))
-    remainder = "".join(rest).strip()
-    bare = _bare_call(remainder) if not calls else []
-    return TextCalls(tuple(calls or bare), None if bare else remainder or None)
+    return TextCalls(tuple(calls or bare), remainder or None)
 
 
 def _after_prefilled_thinking(text: str) -> str:
@@ -79,22 +82,49 @@ def _next_mark(text: str, position: int) -> tuple[str | None, int]:
     return mark or None, place
 
 
+def _skip_space(text: str, position: int) -> int:
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position
+
+
+def _after_fence_mark(text: str, position: int) -> int:
+    """Return where the content of a fence begins whose mark ends at `position`: after its language, which may be missing."""
+    newline = text.find("\n", position)
+    line = text[position : len(text) if newline < 0 else newline].strip()
+    return position if newline < 0 or line.startswith(("{", "[", "<")) else newline + 1
+
+
 def _block(text: str, position: int) -> tuple[list[FunctionCall], int]:
-    """Read the JSON values of one `<tool_call>` block; several in a block are several calls."""
+    """Read the JSON values of one `<tool_call>` block, fenced or not; several in a block are several calls."""
+    position = _skip_space(text, position)
+    fenced = text.startswith(_FENCE, position)
+    if fenced:
+        position = _after_fence_mark(text, position + len(_FENCE))
     calls: list[FunctionCall] = []
     while True:
-        while position < len(text) and text[position].isspace():
-            position += 1
+        position = _skip_space(text, position)
+        if fenced and calls and text.startswith(_FENCE, position):
+            fenced, position = False, position + len(_FENCE)
+            continue
         if text.startswith(_CLOSE, position) or (position == len(text) and calls):
             if not calls:
                 raise _UnreadableError("a <tool_call> block is empty")
             return calls, min(len(text), position + len(_CLOSE))
-        value, position = _value_at(text, position)
-        for entry in value if isinstance(value, list) else [value]:
-            call = _as_call(entry, needs_arguments=False)
-            if call is None:
-                raise _UnreadableError('a <tool_call> block must hold {"name": TOOL, "arguments": {...}}')
-            calls.append(call)
+        if calls and text[position] not in "{[":
+            raise _UnreadableError(f"{text[position : position + 20]!r} follows the JSON in a <tool_call> block; write nothing after it")
+        found, position = _calls_at(text, position)
+        calls += found
+
+
+def _calls_at(text: str, position: int) -> tuple[list[FunctionCall], int]:
+    """Read the call, or the list of calls, that begins at `position` of a `<tool_call>` block."""
+    value, end = _value_at(text, position)
+    calls = [_as_call(entry, needs_arguments=False) for entry in (value if isinstance(value, list) else [value])]
+    whole = [call for call in calls if call is not None]
+    if not whole or len(whole) < len(calls):
+        raise _UnreadableError('a <tool_call> block must hold {"name": TOOL, "arguments": {...}}')
+    return whole, end
 
 
 def _value_at(text: str, position: int) -> tuple[Any, int]:
@@ -102,44 +132,88 @@ def _value_at(text: str, position: int) -> tuple[Any, int]:
     end = _value_end(text, position)
     if end is None:
         raise _UnreadableError("the JSON in a <tool_call> block is not whole")
+    return _parsed(text[position:end]), end
+
+
+def _parsed(text: str) -> Any:
     try:
-        return parse_json(text[position:end], "tool call"), end
+        return parse_json(text, "tool call")
     except UserError as error:
         raise _UnreadableError(str(error)) from None
 
 
 def _fence(text: str, position: int) -> tuple[list[FunctionCall], int]:
-    """Read the calls of a fenced block; a block that holds anything else is ordinary text."""
-    newline = text.find("\n", position)
-    begin = position if newline < 0 or text[position:newline].strip().startswith(("{", "[")) else newline + 1
-    end_fence = text.find(_FENCE, begin)
-    after = len(text) if end_fence < 0 else end_fence + len(_FENCE)
+    """Read the calls of a fenced block, tagged or not; a block that holds anything else is ordinary text."""
+    begin = _skip_space(text, _after_fence_mark(text, position))
     calls: list[FunctionCall] = []
     while True:
-        while begin < len(text) and text[begin].isspace():
-            begin += 1
-        end = _value_end(text, begin)
-        if end is None:
-            return calls, max(begin, after) if calls else after
-        found = _bare_call(text[begin:end])
-        if not found:
-            return calls, after
+        begin = _skip_space(text, begin)
+        if text.startswith(_OPEN, begin):
+            found, begin = _block(text, begin + len(_OPEN))
+        else:
+            end = _value_end(text, begin)
+            if end is None:
+                break
+            found, begin = _one_value(text[begin:end]), end
+            if not found:
+                break
         calls += found
-        begin = end
-        close = text.find(_FENCE, begin)
-        after = len(text) if close < 0 else close + len(_FENCE)
+    if not calls and _begins_call(text[begin:]):
+        raise _UnreadableError("the JSON of a call in a fence is not whole")
+    close = text.find(_FENCE, begin)
+    return calls, len(text) if close < 0 else close + len(_FENCE)
 
 
-def _bare_call(text: str) -> list[FunctionCall]:
-    """Read a text that is wholly one call, or a list of calls; anything else gives none."""
-    if not text or text[0] not in "{[":
-        return []
+def _bare_calls(text: str) -> tuple[list[FunctionCall], str]:
+    """Read the calls that a text without marks begins with, and the prose after them."""
+    position, calls = 0, list[FunctionCall]()
+    while True:
+        position = _skip_space(text, position)
+        end = _value_end(text, position)
+        found = [] if end is None else _one_value(text[position:end])
+        if not found or end is None:
+            break
+        calls, position = calls + found, end
+    rest = text[position:]
+    if _begins_call(rest):
+        raise _UnreadableError(f"the JSON of a call is not whole; write {_OPEN}{{...}}{_CLOSE}")
+    if not calls and any(_one_value_quietly(value) for value in _later_values(rest)):
+        raise _UnreadableError(f"a call stands in the middle of a sentence; write {_OPEN}{{...}}{_CLOSE}, or do not mention it")
+    return calls, rest
+
+
+def _later_values(text: str) -> Iterator[Any]:
+    """Yield the JSON values in prose; what strict reading refuses ends them, since prose is no call."""
+    try:
+        yield from json_values(text)
+    except UserError:
+        return
+
+
+def _one_value(text: str) -> list[FunctionCall]:
+    """Read a JSON value that is a call, or a list of calls; any other value, or one that is no JSON, gives none.
+
+    Raises:
+        _UnreadableError: it is a call with a fault that strict reading refuses, such as a repeated key.
+    """
     try:
         value = parse_json(text)
-    except UserError:
+    except UserError as error:
+        if _begins_call(text) and "not valid JSON" not in str(error):
+            raise _UnreadableError(f"tool call: {error}") from None
         return []
+    return _one_value_quietly(value)
+
+
+def _one_value_quietly(value: Any) -> list[FunctionCall]:
     calls = [_as_call(entry, needs_arguments=True) for entry in (value if isinstance(value, list) else [value])]
     return [call for call in calls if call is not None] if all(calls) else []
+
+
+def _begins_call(text: str) -> bool:
+    """True when a text is meant as a call: an object that begins with a name and has arguments."""
+    head = text[:_HEAD].replace(" ", "").replace("\n", "").lstrip("[")
+    return head.startswith('{"name":"') and any(f'"{key}":' in head for key in _ARGUMENT_KEYS)
 
 
 def _as_call(value: Any, *, needs_arguments: bool) -> FunctionCall | None:
@@ -151,7 +225,10 @@ def _as_call(value: Any, *, needs_arguments: bool) -> FunctionCall | None:
     given = [value[key] for key in _ARGUMENT_KEYS if key in value]
     if not given:
         return None if needs_arguments else FunctionCall(name=value["name"], arguments="{}")
-    return FunctionCall(name=value["name"], arguments=given[0] if isinstance(given[0], str) else dump_json(given[0]))
+    try:
+        return FunctionCall(name=value["name"], arguments=given[0] if isinstance(given[0], str) else dump_json(given[0]))
+    except RecursionError:
+        raise _UnreadableError("the arguments are nested too deeply") from None
 
 
 def _value_end(text: str, start: int) -> int | None:

@@ -1,7 +1,8 @@
 """Transcripts: one session in a JSON Lines file, written as it goes.
 
-First a line of type `session`, then one message a line in OpenAI's shape, last a line of type `result`. A file without
-its last line was cut off. No wall-clock times are written unless the model is remote.
+First a line of type `session` (model, seed, settings), then one message a line in OpenAI's shape, last a line of type
+`result` (why it ended, the patch, what it cost). A file without its last line was cut off. Wall-clock times are written only
+for models that report them, so the transcript of a reproducible model is the same to the byte.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from typing import Any, Literal, TextIO
 
 from pydantic import Field
 
+from envwright.agent.guardrails import GuardRails
 from envwright.agent.messages import AssistantMessage, Message, Usage, parse_message
+from envwright.agent.work_settings import Engineering
 from envwright.env.base import FrozenModel
 from envwright.env.config import GeneratorConfig
 from envwright.env.errors import UserError
 from envwright.env.jsonio import dump_json, parse_json, read_text
 from envwright.env.patch import Patch
 
-__all__ = ["Recording", "SessionEnd", "SessionHeader", "Transcript", "config_hash", "read_transcript"]
+__all__ = ["Recording", "RequestCost", "SessionEnd", "SessionHeader", "Transcript", "config_hash", "read_transcript"]
 
 
 def config_hash(config: GeneratorConfig) -> str:
@@ -43,6 +46,28 @@ class SessionHeader(FrozenModel):
     """Latest stage of the evidence."""
     config_hash: str
     """Hash of the config that the session began with."""
+    engineering: Engineering = "agent"
+    """How the engineer works: with tools, or by one constrained answer."""
+    context: str | None = None
+    """Context modules of the first messages, such as "V6"; None where the first messages were made otherwise."""
+    guard_rails: GuardRails | None = None
+    """Bounds on patches; None for none."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data, without settings that are not set."""
+        data = self.model_dump(mode="json")
+        return {key: value for key, value in data.items() if value is not None}
+
+
+class RequestCost(FrozenModel):
+    """What one request took."""
+
+    prompt_tokens: int = Field(default=0, ge=0)
+    """Tokens read by the model."""
+    completion_tokens: int = Field(default=0, ge=0)
+    """Tokens written by the model."""
+    seconds: float | None = None
+    """Time that the model took."""
 
 
 class SessionEnd(FrozenModel):
@@ -58,15 +83,17 @@ class SessionEnd(FrozenModel):
     """The accepted patch."""
     usage: Usage = Usage()
     """What the session used."""
+    rejections: tuple[str, ...] = ()
+    """Reasons of the patches that passed every check and were not approved, in order; absent when there are none."""
+    requests: tuple[RequestCost, ...] = ()
+    """Each request in order; absent for models that report neither tokens nor time."""
     seconds: float | None = None
-    """Time that a remote model took; absent for reproducible models."""
+    """Time that the model took over all requests; absent for reproducible models."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON data, without `seconds` when there are none."""
+        """Return plain JSON data, without `rejections`, `requests` and `seconds` when there are none."""
         data = self.model_dump(mode="json")
-        if self.seconds is None:
-            del data["seconds"]
-        return data
+        return {key: value for key, value in data.items() if value or key not in ("rejections", "requests", "seconds")}
 
 
 class Transcript:

@@ -2,6 +2,7 @@
 
     python bench/generator.py                 # everything, a few minutes
     python bench/generator.py targets         # 10,000 boards, peak memory, import
+    python bench/generator.py strata --agents 2 3
 
 CPU time of one process throughout, so that a busy machine does not count against it. One line per stratum: which sampler
 made the boards, the share of drawn boards that fitted, and the boards per second.
@@ -19,8 +20,8 @@ from envwright.env.config import GeneratorConfig
 from envwright.env.errors import InfeasibleError
 from envwright.env.generator import generate
 
-SIZES = tuple(range(3, 11))
-AGENTS = (1, 2, 3, 4, 5)
+SMALLEST = {1: 3, 2: 3, 3: 3, 4: 4, 5: 5}
+LARGEST = 10
 HOLE_RATIOS = (0.1, 0.2, 0.3)
 SECONDS = 0.4
 FEWEST, MOST = 4, 200
@@ -62,9 +63,9 @@ def stratum(size: int, agents: int, hole_ratio: float, wait_required: bool) -> s
     return f"{rate:8.0f} boards/s   {100 * record.rate:5.1f} % fitted   {makers}{f', {record.repeated} repeats' if record.repeated else ''}"
 
 
-def strata() -> None:
-    """Measure every stratum."""
-    for agents, size, hole_ratio, wait_required in product(AGENTS, SIZES, HOLE_RATIOS, (False, True)):
+def strata(agents: int) -> None:
+    """Measure every stratum with so many agents."""
+    for size, hole_ratio, wait_required in product(range(SMALLEST[agents], LARGEST + 1), HOLE_RATIOS, (False, True)):
         if wait_required and agents == 1:
             continue
         kind = "wait-required" if wait_required else "wait-free"
@@ -108,12 +109,15 @@ def main() -> None:
     """Run the benchmark that was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", nargs="?", choices=["all", "targets", "strata"], default="all")
-    part = parser.parse_args().part
+    parser.add_argument("--agents", type=int, nargs="+", choices=list(SMALLEST), default=list(SMALLEST), help="strata with so many agents")
+    arguments = parser.parse_args()
+    part = arguments.part
     print(f"Python {platform.python_version()}, {platform.machine()}")
     if part != "strata":
         print(json.dumps(targets()), flush=True)
     if part != "targets":
-        strata()
+        for agents in arguments.agents:
+            strata(agents)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,8 @@ import random
 import sys
 import time
 
-import networkx as nx
-
 from envwright.env.solver import Objective, SolveStatus, solve, solve_graph
-from tests.env.solver_oracle import disagreement, expected, grid, random_board, random_graph
+from tests.env.solver_oracle import as_networkx, disagreement, expected, grid, random_board, random_graph
 
 BOARDS = ((3, 2, 1200), (3, 3, 700), (3, 4, 200), (4, 2, 800), (4, 3, 150), (4, 4, 15))
 """Size, agents, number of boards."""
@@ -46,7 +44,7 @@ def check_graphs(nodes: int, agents: int, count: int) -> tuple[int, int, list[st
         unsolvable += wanted[Objective.SUM_OF_COSTS].status is SolveStatus.UNSOLVABLE
         waits += bool(wanted[Objective.SUM_OF_COSTS].wait_required)
         for objective in Objective:
-            found = solve_graph(nx.Graph(graph), starts, goals, objective=objective)
+            found = solve_graph(as_networkx(graph), starts, goals, objective=objective)
             wrong.append(disagreement(graph, starts, goals, wanted[objective], found))
     return unsolvable, waits, [text for text in wrong if text]
 

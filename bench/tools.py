@@ -4,7 +4,8 @@
 
 Boards of sizes 3x3 to 10x10 with 2 agents, five stages, half validation and half training rollouts, 16 completions a board:
 the solver's plan, every agent's own shortest path (blind to the others), a plan cut off, and words, all graded. They repeat
-until the log is long enough; every rollout is a record of its own. A first call is one over evidence that no tool has read.
+until the log is long enough; every rollout is a record of its own. A first call is one over evidence that no tool has read,
+with a seed that no tool has made boards with; what is loaded once per process (jsonschema) is loaded before.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import random
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
-from envwright.agent.engineers import make_engineer
 from envwright.env.canonical import Split
 from envwright.env.config import GeneratorConfig, Knobs
 from envwright.env.generator import generate
@@ -45,7 +46,9 @@ CALLS: list[tuple[str, str, dict[str, Any], float | None]] = [
 
 
 def make_config() -> GeneratorConfig:
-    return GeneratorConfig(num_agents=2, sizes={str(size): Knobs(data_ratio=0.125, hole_ratio=0.2, wait_ratio=0.25) for size in range(3, 11)})
+    return GeneratorConfig(
+        num_agents=2, sizes={str(size): Knobs(data_ratio=0.125, hole_ratio=0.2, wait_ratio=0.25) for size in range(3, 11)}
+    )
 
 
 def completions(board: Instance, rng: random.Random) -> list[str]:
@@ -67,14 +70,14 @@ def make_evidence(count: int, boards: int) -> Evidence:
     return Evidence(config=config, rollouts=rollouts, seed=0)
 
 
-def fresh(evidence: Evidence) -> Evidence:
-    """The same evidence, as if it was just read."""
-    return Evidence(config=evidence.config, rollouts=evidence.rollouts, history=evidence.history, seed=evidence.seed)
+def fresh(evidence: Evidence, seed: int) -> Evidence:
+    """The same evidence, as if it was just read; another seed, so that no board is remembered."""
+    return Evidence(config=evidence.config, rollouts=evidence.rollouts, seed=seed)
 
 
-def milliseconds(work: Callable[[], object]) -> float:
+def milliseconds(work: Callable[..., object], *arguments: object) -> float:
     begin = time.process_time()
-    work()
+    work(*arguments)
     return 1000 * (time.process_time() - begin)
 
 
@@ -84,12 +87,14 @@ def called(toolbox: Toolbox, name: str, arguments: dict[str, Any]) -> None:
         raise SystemExit(f"{name}: {result.error.message}")
 
 
-def measure(evidence: Evidence, name: str, arguments: dict[str, Any]) -> tuple[float, float]:
-    """CPU milliseconds of a first call, and of the median later one."""
-    toolbox = Toolbox(fresh(evidence))
-    first = milliseconds(lambda: called(toolbox, name, arguments))
-    later = sorted(milliseconds(lambda: called(toolbox, name, arguments)) for _ in range(5))
-    return first, later[2]
+def measure(evidence: Evidence, name: str, arguments: dict[str, Any], passes: int = 5) -> tuple[float, float]:
+    """CPU milliseconds of a first call and of a later one, the medians over seeds."""
+    firsts, laters = [], []
+    for seed in range(1, passes + 1):
+        toolbox = Toolbox(fresh(evidence, seed))
+        firsts.append(milliseconds(called, toolbox, name, arguments))
+        laters.append(milliseconds(called, toolbox, name, arguments))
+    return statistics.median(firsts), statistics.median(laters)
 
 
 def main() -> int:
@@ -100,6 +105,7 @@ def main() -> int:
     evidence = make_evidence(arguments.rollouts, arguments.boards)
     print(f"{len(evidence.rollouts):,} rollouts on {arguments.boards:,} boards; CPU milliseconds")
     print(f"{'tool':<20}{'asked':<28}{'first':>9}{'later':>9}   bound")
+    called(Toolbox(fresh(evidence, 0)), "propose_patch", CALLS[-1][2])
     missed = False
     for name, asked, given, bound in CALLS:
         first, later = measure(evidence, name, given)
@@ -107,7 +113,9 @@ def main() -> int:
         missed = missed or over
         told = "" if bound is None else f"{bound:.0f} {'MISSED' if over else 'kept'}"
         print(f"{name:<20}{asked:<28}{first:9.1f}{later:9.1f}   {told}", flush=True)
-    session = milliseconds(lambda: make_engineer("rule").design(fresh(evidence)))
+    from envwright.agent.engineers import make_engineer
+
+    session = milliseconds(make_engineer("rule").design, fresh(evidence, 0))
     print(f"a session of the rule engineer, tools and transcript: {session:.0f} ms")
     return 1 if missed else 0
 

@@ -205,6 +205,13 @@ def write_atomic(path: Path, content: str | bytes) -> None:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from None
 
 
+def remove_temporary_files(folder: Path) -> None:
+    """Remove what `write_atomic` left in a folder (not in those below it) when its process was killed."""
+    for path in folder.glob(".*"):
+        if path.is_file():
+            path.unlink()
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable (a no-op where folders cannot be opened)."""
     try:

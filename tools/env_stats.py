@@ -118,7 +118,7 @@ def _instances_of(evidence: Evidence, stage: int) -> tuple[Literal["train", "val
     sources: tuple[tuple[Literal["train", "validation"], Split], ...] = (("train", Split.TRAIN), ("validation", Split.VALIDATION))
     for source, split in sources:
         found: dict[object, Instance] = {}
-        for instance in (rollout.instance for rollout in evidence.rollouts if rollout.stage == stage and rollout.split == split):
+        for instance in {id(rollout.instance): rollout.instance for rollout in evidence.select(split, stage)}.values():
             found[instance.size, instance.holes, instance.starts, instance.goals] = instance
         if found:
             return source, list(found.values())

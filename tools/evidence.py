@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, cast
 
 from pydantic import Field
 
@@ -16,6 +16,8 @@ from envwright.env.patch import Patch
 from envwright.env.rollout import Rollout
 
 __all__ = ["Evidence", "PolicyProbe", "Rates", "StageRecord"]
+
+ValueT = TypeVar("ValueT")
 
 
 class Rates(FrozenModel):
@@ -65,13 +67,35 @@ class Evidence:
     """Seed of everything that tools sample or generate."""
     probe: PolicyProbe | None = None
     """The policy in training, when there is one."""
+    _remembered: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def latest_stage(self) -> int:
         """The newest stage that has rollouts (0 when there are none)."""
-        return max((rollout.stage for rollout in self.rollouts), default=0)
+        return max((stage for _, stage in self.groups), default=0)
+
+    @property
+    def groups(self) -> Mapping[tuple[Split, int], Sequence[Rollout]]:
+        """The rollouts by split and stage, each in the order of the log; only pairs that have any."""
+        return self.remember(_grouped)
 
     def select(self, split: Split = Split.VALIDATION, stage: int | None = None) -> list[Rollout]:
         """Return the rollouts of a split and a stage (default: the latest stage)."""
-        wanted = self.latest_stage if stage is None else stage
-        return [rollout for rollout in self.rollouts if rollout.stage == wanted and rollout.split == split]
+        return list(self.groups.get((split, self.latest_stage if stage is None else stage), ()))
+
+    def remember(self, make: Callable[[Evidence], ValueT]) -> ValueT:
+        """Return what a function makes of this evidence; it is made once, as a log may hold 100,000 rollouts."""
+        if make not in self._remembered:
+            self._remembered[make] = make(self)
+        return cast(ValueT, self._remembered[make])
+
+
+def _grouped(evidence: Evidence) -> dict[tuple[Split, int], list[Rollout]]:
+    groups: dict[tuple[Split, int], list[Rollout]] = {}
+    for rollout in evidence.rollouts:
+        key = (rollout.split, rollout.stage)
+        if key in groups:
+            groups[key].append(rollout)
+        else:
+            groups[key] = [rollout]
+    return groups

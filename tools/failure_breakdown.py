@@ -14,7 +14,7 @@ from envwright.env.rollout import Rollout
 from envwright.env.rules import Outcome
 from envwright.env.statistics import Interval, wilson
 from envwright.tools.evidence import Evidence
-from envwright.tools.selection import not_found
+from envwright.tools.selection import select
 
 __all__ = ["BreakdownRow", "FailureBreakdown", "FailureBreakdownArguments", "run"]
 
@@ -74,8 +74,6 @@ class FailureBreakdown(FrozenModel):
 class _Facts(NamedTuple):
     """All that groups and rates are made of; far fewer differ than there are rollouts."""
 
-    stage: int
-    split: Split
     outcome: Outcome
     size: int
     num_agents: int
@@ -98,30 +96,31 @@ def run(arguments: FailureBreakdownArguments, evidence: Evidence) -> FailureBrea
     Raises:
         ToolError: `not_found` when the split or stage has no rollouts.
     """
-    counted = _counted(evidence.rollouts)
-    stages = {facts.stage for facts in counted if facts.split == arguments.split}
-    stage = max(stages, default=0) if arguments.stage is None else arguments.stage
-    if stage not in stages:
-        raise not_found(evidence, arguments.split, arguments.stage)
+    stage, rollouts = select(evidence, arguments.split, arguments.stage)
+    counts_of_groups = evidence.remember(_counts)
+    key = (arguments.split, stage)
+    if key not in counts_of_groups:
+        counts_of_groups[key] = _counted(rollouts)
     groups: dict[tuple[int, ...], Counter[Outcome]] = {}
-    for facts, count in counted.items():
-        if (facts.stage, facts.split) != (stage, arguments.split):
-            continue
+    for facts, count in counts_of_groups[key].items():
         group = groups.setdefault(tuple(facts.value(key) for key in arguments.by), Counter())
         group[facts.outcome] += count
     totals: Counter[Outcome] = Counter()
     for counts in groups.values():
         totals.update(counts)
-    rows = tuple(_row(dict(zip(arguments.by, map(_label, arguments.by, key), strict=True)), groups[key]) for key in sorted(groups))
+    rows = tuple(_row(dict(zip(arguments.by, map(_label, arguments.by, values), strict=True)), groups[values]) for values in sorted(groups))
     return FailureBreakdown(stage=stage, split=arguments.split, rows=rows, totals=_row({}, totals))
+
+
+def _counts(_evidence: Evidence) -> dict[tuple[Split, int], dict[_Facts, int]]:
+    """Where the counts of a split and stage are kept once somebody has asked for them."""
+    return {}
 
 
 def _counted(rollouts: Sequence[Rollout]) -> dict[_Facts, int]:
     """Count rollouts by their facts in one pass, with as little work per rollout as can be: there may be 100,000."""
     plain = Counter(
         (
-            rollout.stage,
-            rollout.split,
             rollout.outcome,
             (instance := rollout.instance).size,
             len(instance.starts),
@@ -131,10 +130,10 @@ def _counted(rollouts: Sequence[Rollout]) -> dict[_Facts, int]:
         for rollout in rollouts
     )
     counted: dict[_Facts, int] = {}
-    for (stage, split, outcome, size, num_agents, wait_required, holes), count in plain.items():
+    for (outcome, size, num_agents, wait_required, holes), count in plain.items():
         if outcome is None:
             raise ValueError("a rollout is not graded; use read_rollouts or graded_rollout")
-        counted[_Facts(stage, split, outcome, size, num_agents, wait_required, holes)] = count
+        counted[_Facts(outcome, size, num_agents, wait_required, holes)] = count
     return counted
 
 

@@ -59,9 +59,7 @@ def make_server(toolbox: Toolbox, on_accepted: OnAccepted | None = None) -> Serv
     async def on_call_tool(_context: Any, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
         return await anyio.to_thread.run_sync(_call, toolbox, params.name, params.arguments or {}, on_accepted, limiter=one_at_a_time)
 
-    return Server(
-        "envwright", version=__version__, instructions=INSTRUCTIONS, on_list_tools=on_list_tools, on_call_tool=on_call_tool
-    )
+    return Server("envwright", version=__version__, instructions=INSTRUCTIONS, on_list_tools=on_list_tools, on_call_tool=on_call_tool)
 
 
 def serve(server: Server[dict[str, Any]]) -> None:

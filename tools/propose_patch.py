@@ -19,8 +19,8 @@ from envwright.tools.trial import try_knobs
 
 __all__ = ["ProposePatchArguments", "judge", "run"]
 
-FEASIBILITY_SAMPLE = 8
-"""Boards made per edited bucket to see whether the generator can fill it."""
+FEASIBILITY_SAMPLE = 2
+"""Boards made per edited bucket to see whether the generator can fill it: one of each kind that the knobs ask for."""
 HEALTHY_RATE = 0.9
 """Validation valid rate from which a bucket is healthy."""
 HEALTHY_SAMPLES = 20

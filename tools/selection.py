@@ -16,12 +16,11 @@ def select(evidence: Evidence, split: Split, stage: int | None) -> tuple[int, li
     Raises:
         ToolError: `not_found`, with the splits and stages that have rollouts.
     """
-    of_split = [rollout for rollout in evidence.rollouts if rollout.split == split]
-    wanted = max((rollout.stage for rollout in of_split), default=0) if stage is None else stage
-    chosen = [rollout for rollout in of_split if rollout.stage == wanted]
+    wanted = max((number for kind, number in evidence.groups if kind == split), default=0) if stage is None else stage
+    chosen = evidence.groups.get((split, wanted))
     if not chosen:
         raise not_found(evidence, split, stage)
-    return wanted, chosen
+    return wanted, list(chosen)
 
 
 def not_found(evidence: Evidence, split: Split, stage: int | None) -> ToolError:
@@ -33,8 +32,8 @@ def not_found(evidence: Evidence, split: Split, stage: int | None) -> ToolError:
 def available(evidence: Evidence) -> str:
     """Say which splits and stages have rollouts."""
     stages: dict[str, set[int]] = {}
-    for rollout in evidence.rollouts:
-        stages.setdefault(rollout.split, set()).add(rollout.stage)
+    for split, stage in evidence.groups:
+        stages.setdefault(split, set()).add(stage)
     if not stages:
         return "the evidence holds no rollouts at all"
     parts = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from envwright.env.canonical import Split
 from envwright.env.config import GeneratorConfig, Knobs
@@ -41,8 +42,16 @@ class Trial:
 
 
 def try_knobs(num_agents: int, bucket: str, knobs: Knobs, n: int, seed: int) -> Trial:
-    """Make `n` training instances of a bucket with these knobs; an infeasible cell is told in the answer, not raised."""
-    alone = GeneratorConfig(num_agents=num_agents, sizes={bucket: knobs.model_copy(update={"data_ratio": 1.0})})
+    """Make `n` training instances of a bucket with these knobs; an infeasible cell is told in the answer, not raised.
+
+    Boards that were made before are remembered: a session asks for the same knobs in one tool after the other.
+    """
+    return _tried(num_agents, bucket, knobs.model_copy(update={"data_ratio": 1.0}), n, seed)
+
+
+@lru_cache(maxsize=256)
+def _tried(num_agents: int, bucket: str, knobs: Knobs, n: int, seed: int) -> Trial:
+    alone = GeneratorConfig(num_agents=num_agents, sizes={bucket: knobs})
     try:
         made = generate(alone, n, seed=seed, split=Split.TRAIN, key=("simulate",), max_tries=_MAX_TRIES)
     except InfeasibleError as error:

@@ -70,7 +70,9 @@ def _open_decision(store: RunStore) -> int:
     if finished == 0:
         raise UserError(f"{store.path}: no stage is finished yet; wait for it, or continue the run with --resume")
     if not has_next_stage(store):
-        raise UserError(f"{store.path}: all {finished} stages are finished, so no stage is left to train on a patch; write it with --out FILE")
+        raise UserError(
+            f"{store.path}: all {finished} stages are finished, so no stage is left to train on a patch; write it with --out FILE"
+        )
     return finished - 1
 
 

@@ -53,11 +53,31 @@ def _parser() -> _Parser:
 _Add = Callable[[str, str, str], _Parser]
 
 
+_WORK_OPTIONS = {
+    "context": ("MODULES", "what the engineer is shown: V1 to V6 (default V6), or modules such as F,G,H"),
+    "engineering": ("HOW", "agent: with tools (default); direct: one answer, a patch; direct-config: one answer, the whole config"),
+    "approval": ("WHO", "who has the last word on a patch: auto (default), human (asks here), or a JSON file of guard rails"),
+}
+"""Options of an engineer at work -> metavar and help; `run` keeps them as settings of the same name."""
+
+
+def _as_override(setting: str) -> Callable[[str], str]:
+    """Turn an option's value into what `--set` takes."""
+
+    def override(text: str) -> str:
+        return f"{setting}={text}"
+
+    return override
+
+
 def _add_run_commands(command: _Add) -> None:
     run = command("run", "commands_run:run", "train in stages, with an engineer in between")
     run.add_argument("settings", metavar="PRESET|FILE", help="a preset (see `envwright presets`) or a settings file")
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/PRESET-ENGINEER-seedN)")
     run.add_argument("--engineer", metavar="SPEC", help=ENGINEER_HELP)
+    for name, (metavar, text) in _WORK_OPTIONS.items():
+        setting = name.replace("-", "_")
+        run.add_argument(f"--{name}", action="append", dest="overrides", type=_as_override(setting), metavar=metavar, help=text)
     run.add_argument(
         "--set",
         action="append",
@@ -105,6 +125,11 @@ def _add_agent_commands(command: _Add) -> None:
     redesign = command("redesign", "commands_agent:redesign", "get a patch for anybody's config from a rollout log")
     _add_evidence(redesign)
     redesign.add_argument("--engineer", default="rule", metavar="SPEC", help=ENGINEER_HELP)
+    for name, (metavar, text) in _WORK_OPTIONS.items():
+        redesign.add_argument(f"--{name}", metavar=metavar, help=text)
+    redesign.add_argument(
+        "--guard-rails", metavar="FILE|off", help="bounds on a patch, as JSON (default: at most 8 knobs, bounded steps, no size starved)"
+    )
     redesign.add_argument("--seed", type=int, default=0, metavar="S", help="seed of what tools sample")
     redesign.add_argument("--out", metavar="FILE", help="write the patch")
     redesign.add_argument("--transcript", metavar="FILE", help="write the engineer's conversation")

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from envwright.agent.approval import make_approval
+from envwright.agent.context_modules import parse_context
 from envwright.agent.engineers import make_engineer
+from envwright.agent.guardrails import read_guard_rails
+from envwright.agent.oversight import oversee
+from envwright.agent.redesign import Redesign
+from envwright.agent.stop import StopReason
+from envwright.agent.visible import visible
+from envwright.agent.work_settings import WorkSettings
 from envwright.env.errors import UserError
 from envwright.env.jsonio import dump_json, parse_json, read_text, write_json
 from envwright.tools.registry import Toolbox, tool_specs
@@ -20,7 +29,7 @@ def redesign(arguments: argparse.Namespace) -> int:
     """`envwright redesign`"""
     if not arguments.config or not arguments.rollouts:
         raise UserError("give both --config FILE and --rollouts FILE")
-    engineer = make_engineer(arguments.engineer)
+    engineer = oversee(make_engineer(arguments.engineer), _work(arguments), make_approval(arguments.approval or "auto"))
     engineer.check()
     evidence = file_evidence(Path(arguments.config), Path(arguments.rollouts), arguments.seed)
     result = engineer.design(evidence, Path(arguments.transcript) if arguments.transcript else None)
@@ -29,21 +38,44 @@ def redesign(arguments: argparse.Namespace) -> int:
         write_json(Path(arguments.out), patch)
     if arguments.json:
         print(dump_json(result.to_json()))
-        return 0
-    if result.patch is None:
-        print(f"no patch ({result.stop_reason}): {result.note}")
-        if arguments.out:
-            print(f"{arguments.out} was not written", file=sys.stderr)
-        return 0
-    print(f"patch ({result.stop_reason}): {result.patch.summary}")
-    reasons = {edit.path: edit for edit in result.patch.edits}
-    for change in result.diff:
-        edit = reasons.get(change.path)
-        cited = f" [{', '.join(edit.evidence)}]" if edit is not None and edit.evidence else ""
-        reason = edit.reason if edit is not None else "scaled so that the shares sum to 1"
-        print(f"  {change.path:<22} {change.before:.3f} -> {change.after:.3f}   {reason}{cited}")
-    print(f"written to {arguments.out}" if arguments.out else "write it with --out FILE")
+    else:
+        print("\n".join(_told(result)))
+        if patch is not None:
+            print(f"written to {arguments.out}" if arguments.out else "write it with --out FILE")
+    if result.stop_reason is StopReason.MODEL_ERROR:
+        print(f"envwright redesign: {visible(result.note)}; the config stays as it is", file=sys.stderr)
+        return 1
+    if arguments.out and patch is None and not arguments.json:
+        print(f"{arguments.out} was not written", file=sys.stderr)
     return 0
+
+
+def _work(arguments: argparse.Namespace) -> WorkSettings:
+    """How the engineer works, from the command's options."""
+    raw: dict[str, Any] = {}
+    if arguments.context is not None:
+        raw["context"] = parse_context(arguments.context).spec
+    if arguments.engineering is not None:
+        raw["engineering"] = arguments.engineering
+    if arguments.guard_rails is not None:
+        raw["guard_rails"] = None if arguments.guard_rails == "off" else read_guard_rails(Path(arguments.guard_rails)).to_json()
+    return WorkSettings.parse(raw, "the engineer's options")
+
+
+def _told(result: Redesign) -> Iterator[str]:
+    """Say what became of the config; a model's words are shown, control characters never carried out."""
+    if result.patch is None:
+        yield f"no patch ({result.stop_reason}): {visible(result.note)}"
+        return
+    yield f"patch ({result.stop_reason}): {visible(result.patch.summary)}"
+    edits = {edit.path: edit for edit in result.patch.edits}
+    for change in result.diff:
+        edit = edits.get(change.path)
+        cited = f" [{visible(', '.join(edit.evidence))}]" if edit is not None and edit.evidence else ""
+        reason = visible(edit.reason) if edit is not None else "scaled so that the shares sum to 1"
+        yield f"  {change.path:<22} {change.before:.3f} -> {change.after:.3f}   {reason}{cited}"
+    for warning in result.warnings:
+        yield f"  warning: {warning.path}: {visible(warning.message)}"
 
 
 def tool(arguments: argparse.Namespace) -> int:
@@ -52,7 +84,7 @@ def tool(arguments: argparse.Namespace) -> int:
         return _list_tools(as_json=arguments.json)
     if arguments.name is None:
         raise UserError("name a tool, or list them with --list")
-    toolbox = Toolbox(given_evidence(arguments.run, arguments.config, arguments.rollouts, arguments.seed))
+    toolbox = Toolbox(given_evidence(arguments.run, arguments.config, arguments.rollouts, arguments.seed), one_shot=True)
     if arguments.name not in toolbox.names:
         raise UserError(f"no tool {arguments.name!r}; the tools are {', '.join(toolbox.names)}")
     text = read_text(Path(arguments.args[1:])) if arguments.args.startswith("@") else arguments.args

@@ -53,5 +53,9 @@ def _recorded(patch: Patch, status: Status, store: RunStore | None, out: str | N
     if not has_next_stage(store):
         return f"{told}. It is written nowhere: every stage of the run is finished; start the server with --out FILE"
     path = write_waiting(store, status, patch, "mcp")
-    how = "the run takes it up with --resume" if status == "approved" else f"look at it and approve it with `envwright chat --run {store.path}`"
+    how = (
+        "the run takes it up with --resume"
+        if status == "approved"
+        else f"look at it and approve it with `envwright chat --run {store.path}`"
+    )
     return f"{told}. The patch is in {path}: {how}"

@@ -75,13 +75,20 @@ class _Stage:
     """Glue between TRL and envwright: sampler, reward function and per-step reports."""
 
     def __init__(
-        self, policy: PocketPolicy, instances: Sequence[Instance], settings: GrpoSettings, efficiency: float, stage: int, seed: int
+        self,
+        policy: PocketPolicy,
+        instances: Sequence[Instance],
+        settings: GrpoSettings,
+        efficiency: float,
+        stage: int,
+        done: int,
+        seed: int,
     ) -> None:
         self.policy, self.settings, self.efficiency, self.stage, self.seed = policy, settings, efficiency, stage, seed
         self.instances = instances
         self.rollouts: list[Rollout] = []
         self.last: list[Rollout] = []
-        self.calls = 0
+        self.calls = self.done = done
 
     def sample(self, prompts: list[str], _trainer: Any) -> dict[str, Any]:
         """TRL's rollout_func: every prompt comes already repeated `num_generations` times."""
@@ -248,7 +255,7 @@ class _Reporter(TrainerCallback):
         self.rollouts_before = len(self.glue.rollouts)
         now = time.monotonic()
         report = StepReport(
-            step=state.global_step,
+            step=self.glue.done + state.global_step,
             reward=sum(rollout.reward or 0.0 for rollout in new) / len(new),
             signal=self.glue.signal(new),
             tokens=sum(rollout.tokens or 0 for rollout in new) / len(new),
@@ -274,6 +281,7 @@ def train_stage(
     *,
     stage: int,
     efficiency: float,
+    done: int = 0,
     first_step: int,
     last_step: int,
     seed: int,
@@ -288,6 +296,7 @@ def train_stage(
         settings: the trainer's settings.
         stage: number of the stage.
         efficiency: weight of efficiency in the stage's rewards, see `envwright.training.rewards`.
+        done: optimizer steps of the stage that were taken before; the instances are those that follow.
         first_step: optimizer steps of the stages before; the schedule counts on.
         last_step: optimizer steps of the whole run, where a falling learning rate ends.
         seed: seed of the run.
@@ -298,13 +307,13 @@ def train_stage(
         FloatingPointError: the loss or the gradients stopped being finite.
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-    glue = _Stage(policy, instances, settings, efficiency, stage, seed)
+    glue = _Stage(policy, instances, settings, efficiency, stage, done, seed)
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=settings.learning_rate, betas=(0.9, settings.adam_beta2), weight_decay=0.0)
     if optimizer_state is not None:
         optimizer.load_state_dict(optimizer_state)
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"] = settings.learning_rate
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: rate_factor(settings, first_step + done, last_step))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda taken: rate_factor(settings, first_step + done + taken, last_step))
     reporter = _Reporter(glue, on_step)
     dataset = Dataset.from_dict({"prompt": [policy.prompt(instance) for instance in instances], "index": list(range(len(instances)))})
     with tempfile.TemporaryDirectory() as scratch:

@@ -50,6 +50,15 @@ class Progress:
         if finished:
             self.say(f"resuming: {finished} of {settings.num_stages} stages are done")
 
+    def damaged(self, faults: list[str]) -> None:
+        """Checkpoints that were passed over, and why."""
+        for found in faults:
+            self.say(f"   not used: {found}; going on from the newest whole checkpoint before it")
+
+    def resumed(self, step: int, steps: int) -> None:
+        """A stage goes on from a checkpoint inside it."""
+        self.say(f"   going on after step {step} of {steps}")
+
     def measured(self, what: str, greedy: RolloutSummary, sampled: RolloutSummary) -> None:
         """A policy's rates on fixed boards."""
         self.say(f"{what}: valid {format_rate(greedy.valid)} greedy, {format_rate(sampled.valid)} sampled")

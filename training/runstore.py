@@ -1,8 +1,9 @@
 """The run folder: what a run writes, where, and when it counts.
 
-Every file is written under a temporary name, synced and renamed. A stage's `DONE` comes last: a stage without it never
-happened, and `--resume` does it again from the start. Wall-clock times go to events.jsonl and summary.json alone, so
-everything else is the same, byte for byte, for a broken and an unbroken run. Reading a run's evidence does not import torch.
+Every file is written under a temporary name, synced and renamed. A stage's `DONE` comes last: `--resume` does a stage without
+it again, from the newest checkpoint inside it that is whole (`grpo.save_steps`), or else from its start. Wall-clock times go to
+events.jsonl and summary.json alone, so everything else is the same, byte for byte, for a broken and an unbroken run. Reading a
+run's evidence does not import torch.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from envwright import __version__
 from envwright.env.config import GeneratorConfig, read_config
 from envwright.env.errors import UserError
 from envwright.env.instance import Instance, read_instances
-from envwright.env.jsonio import dump_json, read_json, read_json_lines, sync_folder, write_json, write_json_lines
+from envwright.env.jsonio import dump_json, read_json, read_json_lines, remove_temporary_files, write_json, write_json_lines
 from envwright.env.patch import Patch, read_patch
 from envwright.env.rollout import Rollout, read_rollouts
+from envwright.training.checkpoints import commit, fault
 from envwright.training.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RunStore", "StageFolder"]
 
+_KEPT_STATES = 2
+"""Checkpoints inside a stage whose weights are kept: the newest, and one in case that it is damaged."""
 _PACKAGES = ("torch", "transformers", "trl", "datasets", "accelerate", "numpy")
 
 
@@ -54,13 +58,73 @@ class StageFolder:
         """Weights, tokenizer and optimizer state after the stage."""
         return self.path / "checkpoint"
 
+    @property
+    def progress(self) -> Path:
+        """Checkpoints inside the stage, one folder per saved step, until the stage is whole."""
+        return self.path / "progress"
+
     def begin(self, config: GeneratorConfig) -> None:
         """Start the stage afresh, whatever an interrupted try left behind."""
         shutil.rmtree(self.path, ignore_errors=True)
         write_json(self.path / "config.json", config.to_json())
 
+    def go_on(self) -> None:
+        """Clear away what an interrupted try wrote after its last checkpoint, half-written files too."""
+        shutil.rmtree(self.path / "engineer", ignore_errors=True)
+        remove_temporary_files(self.path)
+
+    def save_progress(
+        self,
+        step: int,
+        policy: PocketPolicy,
+        optimizer_state: dict[str, Any],
+        rollouts: Iterable[Rollout],
+        metrics: Iterable[dict[str, Any]],
+    ) -> None:
+        """Commit a checkpoint inside the stage: rollouts and metrics since the one before, then weights and optimizer.
+
+        The weights of all but the newest two are removed; the rollouts are still needed.
+        """
+
+        def write_log(folder: Path) -> None:
+            write_json_lines(folder / "rollouts.jsonl", (rollout.to_json() for rollout in rollouts))
+            write_json_lines(folder / "metrics.jsonl", metrics)
+
+        commit(self.progress / f"{step:06d}.log", write_log)
+        commit(self.progress / f"{step:06d}.state", lambda folder: _save_state(folder, policy, optimizer_state))
+        for old in self._saved("state")[:-_KEPT_STATES]:
+            shutil.rmtree(self.progress / f"{old:06d}.state", ignore_errors=True)
+
+    def newest_progress(self) -> tuple[int, list[str]]:
+        """Return the newest step from which the unfinished stage can go on, 0 for none, and what is wrong with newer ones."""
+        wrong: list[str] = []
+        logs = self._saved("log")
+        for step in reversed(self._saved("state")):
+            folders = [self.progress / f"{earlier:06d}.log" for earlier in logs if earlier <= step] + [self.progress / f"{step:06d}.state"]
+            faults = [found for folder in folders if (found := fault(folder)) is not None]
+            if not faults:
+                return step, wrong
+            wrong.append(faults[0])
+        return 0, wrong
+
+    def read_progress(self, step: int) -> tuple[PocketPolicy, dict[str, Any], list[Rollout], list[dict[str, Any]]]:
+        """Read policy, optimizer state, and the rollouts and metrics up to a step; newer checkpoints are removed."""
+        for kind in ("log", "state"):
+            for later in self._saved(kind):
+                if later > step:
+                    shutil.rmtree(self.progress / f"{later:06d}.{kind}")
+        logs = [self.progress / f"{saved:06d}.log" for saved in self._saved("log")]
+        rollouts = [rollout for log in logs for rollout in read_rollouts(log / "rollouts.jsonl")]
+        metrics = [line for log in logs for _, line in read_json_lines(log / "metrics.jsonl")]
+        return *_load_state(self.progress / f"{step:06d}.state"), rollouts, metrics
+
+    def _saved(self, kind: str) -> list[int]:
+        """Steps that have a log or a state, in order, whole or not."""
+        return sorted(int(path.stem) for path in self.progress.glob(f"*.{kind}") if path.stem.isdigit())
+
     def finish(self) -> None:
-        """Declare the stage whole."""
+        """Declare the stage whole; checkpoints inside it have served their purpose."""
+        shutil.rmtree(self.progress, ignore_errors=True)
         write_json(self.path / "DONE", {"files": sorted(str(p.relative_to(self.path)) for p in self.path.rglob("*") if p.is_file())})
 
     def write_instances(self, instances: Iterable[Instance]) -> None:
@@ -84,31 +148,15 @@ class StageFolder:
         write_json_lines(self.path / "metrics.jsonl", steps)
 
     def write_checkpoint(self, policy: PocketPolicy, optimizer_state: dict[str, Any]) -> None:
-        """Write the checkpoint under a temporary name, sync it, and rename the whole folder."""
-        import torch
-
-        temporary = self.path / "checkpoint.partial"
-        shutil.rmtree(temporary, ignore_errors=True)
-        policy.save(temporary)
-        torch.save(optimizer_state, temporary / "optimizer.pt")
-        for file in temporary.iterdir():
-            with file.open("rb") as handle:
-                os.fsync(handle.fileno())
-        temporary.replace(self.checkpoint)
-        sync_folder(self.path)
+        """Commit the checkpoint after the stage."""
+        commit(self.checkpoint, lambda folder: _save_state(folder, policy, optimizer_state))
 
     def read_checkpoint(self) -> tuple[PocketPolicy, dict[str, Any]]:
-        """Load policy and optimizer state."""
-        import torch
-
-        from envwright.training.policy import load_policy
-
-        policy = load_policy(str(self.checkpoint))
-        state = self.checkpoint / "optimizer.pt"
-        if not state.is_file():
-            raise UserError(f"{state}: missing; the stage cannot be continued from. Remove {self.path} and run --resume again")
-        optimizer_state: dict[str, Any] = torch.load(state, weights_only=True)
-        return policy, optimizer_state
+        """Load policy and optimizer state, held against their manifest."""
+        wrong = fault(self.checkpoint)
+        if wrong is not None:
+            raise UserError(f"{wrong}; the stage cannot be continued from. Remove {self.path} and run --resume again")
+        return _load_state(self.checkpoint)
 
     def config(self) -> GeneratorConfig:
         """The config that the stage trained on."""
@@ -161,6 +209,7 @@ class RunStore:
         if changed:
             details = ", ".join(f"{key} was {before.get(key)!r} and is {now.get(key)!r}" for key in changed[:4])
             raise UserError(f"{path} was started with other settings: {details}; resume with the same ones, or start a new run with --out")
+        remove_temporary_files(path)
         return store
 
     @classmethod
@@ -189,6 +238,23 @@ class RunStore:
             number += 1
         return number
 
+    def resumable_stages(self) -> tuple[int, list[str]]:
+        """Return how many finished stages can be built upon, and what is wrong with those that cannot.
+
+        Only the newest stage's checkpoint is needed; where it is not whole, the one before it is taken.
+        """
+        number, wrong = self.finished_stages(), []
+        while number and (found := fault(self.stage(number - 1).checkpoint)) is not None:
+            wrong.append(found)
+            number -= 1
+        return number, wrong
+
+    def retain(self, limit: int | None) -> None:
+        """Remove the checkpoints of all but the newest `limit` finished stages; None keeps them all."""
+        if limit is not None:
+            for number in range(self.finished_stages() - limit):
+                shutil.rmtree(self.stage(number).checkpoint, ignore_errors=True)
+
     def seconds(self, number: int) -> float | None:
         """Wall-clock seconds that a finished stage took, from the events."""
         found = None
@@ -204,6 +270,24 @@ class RunStore:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+
+def _save_state(folder: Path, policy: PocketPolicy, optimizer_state: dict[str, Any]) -> None:
+    """Write weights, tokenizer and optimizer state."""
+    import torch
+
+    policy.save(folder)
+    torch.save(optimizer_state, folder / "optimizer.pt")
+
+
+def _load_state(folder: Path) -> tuple[PocketPolicy, dict[str, Any]]:
+    """Read what `_save_state` wrote."""
+    import torch
+
+    from envwright.training.policy import load_policy
+
+    optimizer_state: dict[str, Any] = torch.load(folder / "optimizer.pt", weights_only=True)
+    return load_policy(str(folder)), optimizer_state
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:

@@ -48,6 +48,8 @@ class GrpoSettings(FrozenModel):
     """What advantages are divided by: the group's or batch's standard deviation, or nothing."""
     max_grad_norm: float = Field(default=1.0, gt=0)
     """Gradient clipping."""
+    save_steps: StrictInt = Field(default=0, ge=0)
+    """Optimizer steps between checkpoints inside a stage, from which a killed run goes on; 0 saves after each stage alone."""
     step_credit: bool = True
     """Advantages per timestep, from where a plan first broke, instead of one per completion."""
     efficiency_weight: float = Field(default=0.0, ge=0, le=1)
@@ -115,6 +117,8 @@ class RunSettings(FrozenModel):
     """The measurements."""
     gate_tolerance: float = Field(default=0.05, ge=0, le=1)
     """If the sampled validation valid rate falls more than this below the best so far, the next stage returns to the best config."""
+    save_total_limit: StrictInt | None = Field(default=None, ge=1)
+    """Stages whose checkpoints are kept, the newest ones; null keeps all."""
     threads: StrictInt = Field(default=1, ge=1, le=64)
     """CPU threads; pinned, since their number changes results slightly."""
 

@@ -84,9 +84,10 @@ class _Run:
     def run(self) -> dict[str, Any]:
         """Do what is left of the run."""
         settings = self.settings
-        finished = self.store.finished_stages()
-        self.store.event("resumed" if finished else "started", engineer=settings.engineer, finished_stages=finished)
+        finished, damaged = self.store.resumable_stages()
+        self.store.event("resumed" if finished else "started", engineer=settings.engineer, finished_stages=finished, damaged=damaged)
         self.progress.start(settings, self.store.path, finished)
+        self.progress.damaged(damaged)
         self.validation = self._fixed_boards(Split.VALIDATION, settings.evaluation.validation_instances)
         self.heldout = self._fixed_boards(Split.BENCHMARK, settings.evaluation.heldout_instances)
         base = self._measure(self.heldout, Split.BENCHMARK, "heldout", stage=0)
@@ -126,15 +127,24 @@ class _Run:
         """Run one stage from its config to its `DONE`."""
         settings, folder, begin = self.settings, self.store.stage(number), time.monotonic()
         self.store.event("stage_started", stage=number)
-        folder.begin(self.config)
+        step, damaged = folder.newest_progress()
+        if not step:
+            folder.begin(self.config)
         self.progress.stage(number, self.config, settings.instances_per_stage, self._efficiency())
-        made = generate(self.config, settings.instances_per_stage, seed=settings.seed, split=Split.TRAIN, key=("stage", number))
-        folder.write_instances(made.instances)
-        self.progress.generated(made, time.monotonic() - begin)
-        training = self._train(number, made.instances)
+        self.progress.damaged(damaged)
+        if step:
+            folder.go_on()
+            instances = folder.read_instances()
+            self.progress.resumed(step, settings.steps_per_stage)
+        else:
+            made = generate(self.config, settings.instances_per_stage, seed=settings.seed, split=Split.TRAIN, key=("stage", number))
+            instances = made.instances
+            folder.write_instances(instances)
+            self.progress.generated(made, time.monotonic() - begin)
+        training = self._train(number, folder, instances, step)
         folder.write_checkpoint(self.policy, training.optimizer_state)
         folder.write_rollouts("train_rollouts", training.rollouts)
-        folder.write_metrics({k: v for k, v in asdict(report).items() if k != "seconds"} for report in training.steps)
+        folder.write_metrics(map(_metrics, training.steps))
         measured = self._measure(self.validation, Split.VALIDATION, "validation", number)
         folder.write_rollouts("validation", measured.rollouts)
         self.validation_rollouts += measured.rollouts
@@ -147,30 +157,43 @@ class _Run:
         if redesign.patch is not None:
             write_json(folder.path / "engineer" / "patch.json", redesign.patch.to_json())
         folder.finish()
+        self.store.retain(settings.save_total_limit)
         seconds = round(time.monotonic() - begin, 2)
         self.stages.append({**entry, "seconds": seconds})
         self.store.event("stage_finished", stage=number, seconds=seconds)
         self.progress.redesigned(redesign, last=number == settings.num_stages - 1, seconds=seconds)
         self.config = redesign.config
 
-    def _train(self, number: int, instances: Sequence[Instance]) -> StageTraining:
-        def on_step(report: StepReport) -> None:
-            self.progress.step(report, self.settings.steps_per_stage)
-
-        training = train_stage(
-            self.policy,
-            instances,
-            self.settings.grpo,
-            stage=number,
-            efficiency=self._efficiency(),
-            first_step=number * self.settings.steps_per_stage,
-            last_step=self.settings.num_stages * self.settings.steps_per_stage,
-            seed=self.settings.seed,
-            optimizer_state=self.optimizer_state,
-            on_step=on_step,
-        )
-        self.optimizer_state = training.optimizer_state
-        return training
+    def _train(self, number: int, folder: StageFolder, instances: Sequence[Instance], done: int) -> StageTraining:
+        """Train from step `done` of the stage to its end, saving on the way."""
+        settings, grpo = self.settings, self.settings.grpo
+        rollouts: list[Rollout] = []
+        reports: list[StepReport] = []
+        if done:
+            self.policy, self.optimizer_state, rollouts, metrics = folder.read_progress(done)
+            reports = [StepReport(**line, seconds=0.0) for line in metrics]
+        while done < settings.steps_per_stage:
+            end = min(done + (grpo.save_steps or settings.steps_per_stage), settings.steps_per_stage)
+            part = train_stage(
+                self.policy,
+                instances[done * grpo.boards_per_step : end * grpo.boards_per_step],
+                grpo,
+                stage=number,
+                efficiency=self._efficiency(),
+                done=done,
+                first_step=number * settings.steps_per_stage,
+                last_step=settings.num_stages * settings.steps_per_stage,
+                seed=settings.seed,
+                optimizer_state=self.optimizer_state,
+                on_step=lambda report: self.progress.step(report, settings.steps_per_stage),
+            )
+            self.optimizer_state, done = part.optimizer_state, end
+            rollouts += part.rollouts
+            reports += part.steps
+            if done < settings.steps_per_stage:
+                folder.save_progress(done, self.policy, part.optimizer_state, part.rollouts, map(_metrics, part.steps))
+        assert self.optimizer_state is not None
+        return StageTraining(rollouts, reports, self.optimizer_state)
 
     def _efficiency(self) -> float:
         """The weight of efficiency in the rewards of the stage that follows the history."""
@@ -256,6 +279,11 @@ def _knob(config: GeneratorConfig, path: str) -> float:
     _, _, bucket, knob = path.split("/")
     value: float = getattr(config.sizes[bucket], knob)
     return value
+
+
+def _metrics(report: StepReport) -> dict[str, Any]:
+    """A step's line in metrics.jsonl, without its wall-clock time."""
+    return {key: value for key, value in asdict(report).items() if key != "seconds"}
 
 
 def _rates(tally: Tally) -> dict[str, float]:

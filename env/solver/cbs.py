@@ -67,6 +67,7 @@ class ConflictSearch:
         """
         self.plan: list[list[int]] = []
         self._greedy = greedy
+        self._cut_short = False  # in the middle of a node, whose children are lost: an empty queue proves nothing then
         self._cap = NEVER if cap is None else cap
         self._weights: dict[tuple[ConstrainedAgent, ConstrainedAgent, int, int], tuple[int, bool]] = {}
         self._serial = 0
@@ -80,9 +81,12 @@ class ConflictSearch:
 
     def run(self, budget: Budget, node_limit: int) -> Outcome:
         """Expands at most `node_limit` nodes; call again to go on after `Outcome.LIMIT`."""
+        if self._cut_short:
+            return Outcome.LIMIT
         try:
             return self._search(budget, node_limit)
         except TimeUpError:
+            self._cut_short = True
             return Outcome.LIMIT
 
     def _search(self, budget: Budget, node_limit: int) -> Outcome:

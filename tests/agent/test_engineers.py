@@ -10,16 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from envwright.agent.context import Bookkeeping, Briefing, build_context
 from envwright.agent.engineers import ENGINEERS, Engineer, make_engineer
-from envwright.agent.limits import Limits
 from envwright.agent.stop import StopReason
 from envwright.agent.transcript import read_transcript
-from envwright.env.config import KNOB_BOUNDS
 from envwright.env.errors import UserError
 from envwright.env.generator import generate
 from envwright.env.patch import apply_patch
-from envwright.tools.evidence import Evidence, Rates, StageRecord
+from envwright.tools.evidence import Evidence
 from tests.agent.evidence_maker import BASE, make_config, make_evidence
 
 SMALL = {"4": BASE["4"], "5": BASE["5"]}
@@ -158,20 +155,6 @@ def test_a_transcript_that_cannot_be_written_is_one_clear_error(tmp_path: Path) 
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(UserError, match="cannot be written"):
         make_engineer("fixed").design(make_evidence(SMALL, n=1), tmp_path / "file" / "t.jsonl")
-
-
-def test_the_context_states_knobs_bounds_config_and_history() -> None:
-    config = make_config([4])
-    rates = Rates(n=50, valid=0.62, optimal=0.5)
-    history = (StageRecord(stage=0, config=config, validation=rates, by_bucket={"4": rates}),)
-    system, user = build_context(
-        Briefing(Evidence(config=config, rollouts=(), history=history), Bookkeeping(stage=0, stages=3, instances=512), Limits())
-    )
-    for knob, (_, high) in KNOB_BOUNDS.items():
-        assert f"/sizes/<size>/{knob} (0 to {high:g})" in str(system.content)
-    assert "at most 12 replies and 30 tool calls" in str(system.content)
-    for words in ('"num_agents":2', "Stage 1 of 3", "512 instances", "4: 1.000/0.200/0.100 -> 0.62 of 50"):
-        assert words in str(user.content)
 
 
 def test_every_engineer_in_the_list_can_be_made(tmp_path: Path) -> None:

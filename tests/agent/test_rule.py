@@ -38,6 +38,7 @@ from envwright.env.rollout import Rollout
 from envwright.env.rules import Outcome
 from envwright.tools.evidence import Evidence
 from envwright.tools.registry import Toolbox
+from envwright.tools.results import ToolResult
 from tests.agent.evidence_maker import BASE, make_config, make_evidence
 
 
@@ -209,15 +210,7 @@ class Refusing(Toolbox):
         if name != "propose_patch" or not self.errors:
             return super().call(name, arguments)
         check = PatchCheck.parse({"accepted": False, "errors": [self.errors.pop(0)], "config": self.evidence.config.to_json()}, "test")
-        return _Answer(json.dumps({"id": "propose_patch#1", **check.to_json()}))
-
-
-class _Answer:
-    def __init__(self, words: str) -> None:
-        self.words = words
-
-    def text(self, token_budget: int | None = None) -> str:
-        return self.words
+        return ToolResult(id="propose_patch#1", name=name, content=check.to_json())
 
 
 @pytest.mark.parametrize("path", ["/sizes/4/wait_ratio", "/edits/0/value", "/sizes/4"])

@@ -11,7 +11,9 @@ import heapq
 import random
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import networkx as nx
 
 from envwright.env.solver import Cell, GraphSolution, Objective, Solution, SolveStatus
 
@@ -40,7 +42,7 @@ def grid(size: int, holes: Sequence[Cell]) -> dict[Node, list[Node]]:
     return around
 
 
-def node_paths(starts: Sequence[Cell], plan: Sequence[str]) -> list[list[Node]]:
+def node_paths(starts: Sequence[Any], plan: Sequence[str]) -> list[list[Node]]:
     """Returns the cells that action strings lead over, the start first."""
     paths: list[list[Node]] = []
     for (row, col), actions in zip(starts, plan, strict=True):
@@ -168,6 +170,13 @@ def random_graph(rng: random.Random, nodes: int, agents: int) -> tuple[dict[Node
     return graph, rng.sample(names, agents), rng.sample(names, agents)
 
 
+def as_networkx(graph: Graph) -> nx.Graph[Node]:
+    made: nx.Graph[Node] = nx.Graph()
+    made.add_nodes_from(graph)
+    made.add_edges_from((node, other) for node in graph for other in graph[node])
+    return made
+
+
 def disagreement(
     graph: Graph, starts: Sequence[Node], goals: Sequence[Node], wanted: Expected, found: Solution | GraphSolution[Node]
 ) -> str | None:
@@ -176,7 +185,7 @@ def disagreement(
     if got != wanted:
         return f"{graph} {starts} {goals}: oracle {wanted}, solver {got}"
     if isinstance(found, Solution):
-        paths: Sequence[Sequence[Node]] | None = None if found.plan is None else node_paths(list(starts), found.plan)  # type: ignore[misc]
+        paths: Sequence[Sequence[Node]] | None = None if found.plan is None else node_paths(starts, found.plan)
     else:
         paths = found.plan
     if paths is None:

@@ -109,8 +109,8 @@ def test_a_cell_gives_all_its_boards_before_it_repeats_one_and_counts_the_repeat
 
 
 def test_the_acceptance_is_that_of_the_stratum_whatever_the_split() -> None:
-    rates = [generate(config_of(2, x5=(1.0, 0.2, 1.0)), 60, seed=0, split=split).acceptance["5"].rate for split in Split]
-    assert 0.04 < min(rates) < max(rates) < 0.11
+    rates = [generate(config_of(2, x5=(1.0, 0.2, 1.0)), 24, seed=0, split=split).acceptance["5"].rate for split in Split]
+    assert 0.035 < min(rates) < max(rates) < 0.13
 
 
 def test_easy_boards_are_nearly_all_accepted() -> None:

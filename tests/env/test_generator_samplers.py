@@ -111,7 +111,7 @@ def test_large_strata_are_not_listed() -> None:
     assert not is_listable(Stratum(4, 3, 3, False))
 
 
-@pytest.mark.parametrize(("size", "agents", "hole_ratio"), [(5, 2, 0.5), (6, 3, 0.45), (10, 5, 0.4), (10, 10, 0.1)])
+@pytest.mark.parametrize(("size", "agents", "hole_ratio"), [(5, 2, 0.5), (6, 3, 0.45), (8, 4, 0.4), (10, 10, 0.1)])
 def test_many_holes_and_many_agents_are_filled(size: int, agents: int, hole_ratio: float) -> None:
     made = generate(config_of(agents, size, hole_ratio, 0.5), 4, seed=0)
     assert sorted(instance.wait_required for instance in made.instances) == [False, False, True, True]

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import jsonschema
 import pytest
@@ -17,11 +18,14 @@ from envwright.env.generator import num_holes, wait_count
 from envwright.env.patch import apply_patch, diff_configs, read_patch
 from envwright.env.schemas import json_schema
 from envwright.tools.evidence import Rates, StageRecord
+from envwright.training.checkpoints import commit, fault
+from envwright.training.policy import PocketPolicy
 from envwright.training.progress import Progress
-from envwright.training.runstore import RunStore
+from envwright.training.runstore import RunStore, StageFolder
 from envwright.training.settings import RunSettings
 from envwright.training.stages import _return_to, run_stages
 
+WRITE_CHECKPOINT = StageFolder.write_checkpoint
 TIMED = {"events.jsonl", "summary.json"}
 
 
@@ -112,6 +116,85 @@ def test_a_run_broken_between_or_inside_stages_ends_with_the_same_bytes(
     timeless = [{**stage, "seconds": 0} for stage in summary["stages"]]
     assert timeless == [{**stage, "seconds": 0} for stage in finished[1]["stages"]]
     assert all(stage["seconds"] is not None for stage in summary["stages"])
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory, tiny_settings: RunSettings) -> tuple[Path, RunSettings]:
+    """A run stopped inside its second stage, with checkpoints after the first two of its three steps."""
+    grpo = tiny_settings.grpo.model_copy(update={"save_steps": 1})
+    settings = tiny_settings.model_copy(update={"grpo": grpo, "steps_per_stage": 3})
+    folder = tmp_path_factory.mktemp("runs") / "saved"
+    store = RunStore.create(folder, settings)
+    with patch.object(StageFolder, "write_checkpoint", _killed_in_stage_1), pytest.raises(KeyboardInterrupt):
+        run_stages(store, settings, Progress(lambda _: None))
+    return folder, settings
+
+
+def _killed_in_stage_1(folder: StageFolder, policy: PocketPolicy, optimizer_state: dict[str, Any]) -> None:
+    if folder.path.name == "01":
+        (folder.path / ".half.jsonl").write_text("{", encoding="utf-8")
+        raise KeyboardInterrupt
+    WRITE_CHECKPOINT(folder, policy, optimizer_state)
+
+
+def _damage(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2])
+
+
+@pytest.mark.parametrize("damaged", ["nothing", "weights", "log"])
+def test_a_run_broken_inside_a_stage_goes_on_from_its_newest_whole_checkpoint(
+    saved: tuple[Path, RunSettings], damaged: str, tmp_path: Path
+) -> None:
+    folder, settings = saved
+    shutil.copytree(folder, tmp_path / "broken")
+    progress = tmp_path / "broken" / "stages" / "01" / "progress"
+    assert sorted(path.name for path in progress.iterdir()) == ["000001.log", "000001.state", "000002.log", "000002.state"]
+    if damaged == "weights":
+        _damage(progress / "000002.state" / "model.safetensors")
+    elif damaged == "log":
+        (progress / "000001.log" / "rollouts.jsonl").unlink()
+    _, lines = _run(tmp_path / "broken", settings, resume=True)
+    text = "\n".join(lines)
+    assert ("going on after step 2 of 3" in text) == (damaged == "nothing")
+    assert ("going on after step 1 of 3" in text) == (damaged == "weights")
+    assert ("model.safetensors is not what its manifest says" in text) == (damaged == "weights")
+    assert ("rollouts.jsonl is missing" in text) == (damaged == "log")
+    plain = settings.model_copy(update={"grpo": settings.grpo.model_copy(update={"save_steps": 0})})
+    _run(tmp_path / "whole", plain)
+    broken, whole = _bytes(tmp_path / "broken"), _bytes(tmp_path / "whole")
+    assert broken.pop("run.json") != whole.pop("run.json")  # save_steps differs
+    assert broken == whole
+
+
+def test_a_damaged_checkpoint_of_a_finished_stage_is_made_again(
+    finished: tuple[Path, dict[str, Any], list[str]], tiny_settings: RunSettings, tmp_path: Path
+) -> None:
+    shutil.copytree(finished[0], tmp_path / "broken")
+    _damage(tmp_path / "broken" / "stages" / "01" / "checkpoint" / "optimizer.pt")
+    _, lines = _run(tmp_path / "broken", tiny_settings, resume=True)
+    assert any("optimizer.pt is not what its manifest says; going on from the newest whole checkpoint before it" in line for line in lines)
+    assert _bytes(tmp_path / "broken") == _bytes(finished[0])
+
+
+def test_old_checkpoints_are_removed_as_the_settings_say(tiny_settings: RunSettings, tmp_path: Path) -> None:
+    settings = tiny_settings.model_copy(update={"steps_per_stage": 1, "save_total_limit": 1})
+    _run(tmp_path / "run", settings)
+    assert not (tmp_path / "run" / "stages" / "00" / "checkpoint").exists()
+    assert (tmp_path / "run" / "stages" / "01" / "checkpoint" / "model.safetensors").is_file()
+
+
+def test_a_full_disk_is_one_clear_line_and_leaves_the_last_good_checkpoint(tmp_path: Path) -> None:
+    def write(folder: Path) -> None:
+        (folder / "weights").write_text("new", encoding="utf-8")
+        raise OSError(28, "No space left on device")
+
+    commit(tmp_path / "checkpoint", lambda folder: (folder / "weights").write_text("old", encoding="utf-8") and None)
+    with pytest.raises(UserError, match="checkpoint cannot be written: No space left on device; make room and continue with --resume"):
+        commit(tmp_path / "checkpoint", write)
+    assert fault(tmp_path / "checkpoint") is None
+    assert (tmp_path / "checkpoint" / "weights").read_text(encoding="utf-8") == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 
 def test_resuming_with_other_settings_names_the_keys(finished: tuple[Path, dict[str, Any], list[str]], tiny_settings: RunSettings) -> None:

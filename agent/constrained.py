@@ -1,0 +1,130 @@
+"""Grammars for models that decode in process: a tool call built from the tools' own JSON Schemas, a short text, or JSON.
+
+xgrammar masks every token that would leave the grammar, so a whole reply always parses. Schemas bound no free text, and a
+small model does not stop by itself: strings, lists and integers without a bound get one, so that a reply fits its tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envwright.agent.loop import KEEP
+from envwright.env.errors import MissingExtraError, UserError
+from envwright.env.jsonio import dump_json
+
+__all__ = ["GrammarBounds", "ReplyGrammars", "bounded_schema", "json_grammar", "reply_grammar"]
+
+CALL_OPEN, CALL_CLOSE = "<tool_call>\n", "\n</tool_call>"
+"""Hermes tags around a call, as chat templates write them."""
+_SEPARATORS = (", ", ": ")
+"""Layout of `tojson` in chat templates: a call that is read back from the history looks like the one that was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarBounds:
+    """Bounds for what a schema leaves open."""
+
+    characters: int = 160
+    """Characters of a free string."""
+    items: int = 4
+    """Entries of a list."""
+    integer: int = 9_999
+    """Largest integer."""
+
+    @classmethod
+    def within(cls, max_tokens: int) -> GrammarBounds:
+        """Return bounds with which an average call ends within so many tokens."""
+        return cls(characters=min(1_000, max(60, max_tokens // 3)), items=min(16, max(2, max_tokens // 100)))
+
+
+def bounded_schema(schema: Any, bounds: GrammarBounds) -> Any:
+    """Return a JSON Schema in which every free string, list and integer has an upper bound; bounds that it states stay."""
+    if isinstance(schema, list):
+        return [bounded_schema(item, bounds) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    limits = {"string": ("maxLength", bounds.characters), "array": ("maxItems", bounds.items), "integer": ("maximum", bounds.integer)}
+    result = {key: value if key in ("enum", "const", "default") else bounded_schema(value, bounds) for key, value in schema.items()}
+    name, limit = limits.get(str(schema.get("type")), ("", 0))
+    if name and not {name, "enum", "const", "pattern"} & set(schema):
+        result[name] = limit
+    return result
+
+
+def reply_grammar(tools: Sequence[Mapping[str, Any]], bounds: GrammarBounds) -> Any:
+    """Return the xgrammar grammar of a reply: a call of one of the tools, or KEEP and a reason.
+
+    Raises:
+        MissingExtraError: xgrammar is not installed.
+        UserError: a schema is beyond xgrammar.
+    """
+    xgr = _xgrammar()
+    keep = xgr.Grammar.from_ebnf(f'root ::= "{KEEP}: " [ -;=-~]{{1,{bounds.characters}}}')
+    return xgr.Grammar.union(*(_call_grammar(xgr, tool["function"], bounds) for tool in tools), keep)
+
+
+def json_grammar(schema: Mapping[str, Any], bounds: GrammarBounds) -> Any:
+    """Return the xgrammar grammar of one JSON document.
+
+    Raises:
+        MissingExtraError: xgrammar is not installed.
+        UserError: the schema is beyond xgrammar.
+    """
+    xgr = _xgrammar()
+    try:
+        return xgr.Grammar.from_json_schema(dump_json(bounded_schema(schema, bounds)), any_whitespace=False, separators=_SEPARATORS)
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"the JSON Schema cannot be turned into a grammar: {' '.join(str(error).split())[:200]}") from None
+
+
+def _call_grammar(xgr: Any, function: Mapping[str, Any], bounds: GrammarBounds) -> Any:
+    head = CALL_OPEN + '{"name": ' + dump_json(function["name"]) + ', "arguments": '
+    return xgr.Grammar.concat(_literal(xgr, head), json_grammar(function["parameters"], bounds), _literal(xgr, "}" + CALL_CLOSE))
+
+
+def _literal(xgr: Any, text: str) -> Any:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return xgr.Grammar.from_ebnf(f'root ::= "{quoted}"')
+
+
+class ReplyGrammars:
+    """Compiles grammars for one tokenizer, each once.
+
+    Args:
+        tokenizer: a transformers tokenizer.
+        vocab_size: width of the model's logits, which may exceed the tokenizer's.
+        stop_ids: tokens that end a reply.
+        bounds: for what schemas leave open.
+
+    Raises:
+        MissingExtraError: xgrammar is not installed.
+    """
+
+    def __init__(self, tokenizer: Any, vocab_size: int, stop_ids: Sequence[int], bounds: GrammarBounds) -> None:
+        xgr = _xgrammar()
+        info = xgr.TokenizerInfo.from_huggingface(tokenizer, vocab_size=vocab_size, stop_token_ids=list(stop_ids))
+        self._xgr, self._bounds, self._compiled = xgr, bounds, {}  # type: tuple[Any, GrammarBounds, dict[str, Any]]
+        self._compiler = xgr.GrammarCompiler(info, max_threads=1)
+
+    def reply(self, tools: Sequence[Mapping[str, Any]]) -> Any:
+        """Return a matcher for a tool call or KEEP."""
+        return self._matcher("reply" + dump_json(list(tools)), lambda: reply_grammar(tools, self._bounds))
+
+    def document(self, schema: Mapping[str, Any]) -> Any:
+        """Return a matcher for one JSON document."""
+        return self._matcher("json" + dump_json(dict(schema)), lambda: json_grammar(schema, self._bounds))
+
+    def _matcher(self, key: str, make: Any) -> Any:
+        if key not in self._compiled:
+            self._compiled[key] = self._compiler.compile_grammar(make())
+        return self._xgr.GrammarMatcher(self._compiled[key])
+
+
+def _xgrammar() -> Any:
+    try:
+        import xgrammar
+    except ImportError:
+        raise MissingExtraError("xgrammar", "local", "a model in process") from None
+    return xgrammar

@@ -1,0 +1,162 @@
+"""Decodes one reply after another with a key-value cache that is kept between them.
+
+A conversation is a list of segments of token ids. Segments that are the same as at the last call, from the first on, are not
+computed again; the others are computed segment by segment, so that a reused prefix and a fresh one give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Decoded", "Decoder", "Sampling"]
+
+_CHUNK = 512
+"""Tokens of a segment that are computed at once; bounds the memory of attention."""
+
+Segment = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is chosen."""
+
+    temperature: float = 0.0
+    """0 takes the most likely token; above, tokens are drawn."""
+    top_p: float = 0.95
+    """Draws come from the smallest set of tokens with this probability, when temperature is above 0."""
+    seed: int = 0
+    """Seed of the draws of one reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A reply as tokens."""
+
+    ids: Segment
+    """What was written, the end token included."""
+    ended: bool
+    """False when the token limit cut the reply."""
+    computed: int
+    """Tokens of the prompt that had to be computed; the others were in the cache."""
+
+
+class Decoder:
+    """A causal language model of transformers with its cache.
+
+    Args:
+        model: the model, in evaluation mode.
+        end_ids: tokens that end a reply; each of them does.
+    """
+
+    def __init__(self, model: Any, end_ids: Sequence[int]) -> None:
+        self._model, self._end_ids = model, frozenset(end_ids)
+        self._cache: Any = None
+        self._held: list[Segment] = []
+
+    def decode(
+        self,
+        segments: Sequence[Segment],
+        max_tokens: int,
+        *,
+        matcher: Any = None,
+        sampling: Sampling | None = None,
+        on_ids: Callable[[Segment], None] | None = None,
+    ) -> Decoded:
+        """Continue a conversation.
+
+        Args:
+            segments: the prompt, none of them empty.
+            max_tokens: most tokens to write.
+            matcher: an xgrammar matcher; None leaves the text free.
+            sampling: default: the most likely token.
+            on_ids: given the tokens of the text so far after each one.
+        """
+        import torch
+
+        with torch.inference_mode():
+            choose = _Chooser(matcher, sampling or Sampling(), self._model.device)
+            logits, computed = self._prefill(segments)
+            written: list[int] = []
+            while True:
+                token = choose(logits)
+                written.append(token)
+                ended = token in self._end_ids
+                if ended or len(written) >= max_tokens:
+                    break
+                if on_ids is not None:
+                    on_ids(tuple(written))
+                logits = self._forward([token])
+        if len(written) > 1:
+            self._held.append(tuple(written[:-1]))
+        return Decoded(tuple(written), ended, computed)
+
+    def _prefill(self, segments: Sequence[Segment]) -> tuple[Any, int]:
+        """Compute what the cache lacks; returns the logits after the last token, and how many tokens were computed."""
+        same = 0
+        while same < min(len(self._held), len(segments) - 1) and self._held[same] == segments[same]:
+            same += 1
+        self._keep(same)
+        logits, computed = None, 0
+        for segment in segments[same:]:
+            for begin in range(0, len(segment), _CHUNK):
+                logits = self._forward(segment[begin : begin + _CHUNK])
+            computed += len(segment)
+            self._held.append(segment)
+        return logits, computed
+
+    def _keep(self, count: int) -> None:
+        """Cut the cache back to its first segments; a cache that cannot be cut is dropped."""
+        length = sum(map(len, self._held[:count]))
+        if self._cache is not None and self._cache.get_seq_length() != length:
+            try:
+                self._cache.crop(length)
+            except (AttributeError, NotImplementedError, RuntimeError, ValueError):
+                length = 0
+        if length == 0 or self._cache is None or self._cache.get_seq_length() != length:
+            self._cache, count = None, 0
+        del self._held[count:]
+
+    def _forward(self, ids: Sequence[int]) -> Any:
+        import torch
+
+        inputs = torch.tensor([list(ids)], device=self._model.device)
+        output = self._model(input_ids=inputs, past_key_values=self._cache, use_cache=True, logits_to_keep=1)
+        self._cache = output.past_key_values
+        return output.logits[:, -1].float()
+
+
+class _Chooser:
+    """Chooses the next token, within a grammar when there is one."""
+
+    def __init__(self, matcher: Any, sampling: Sampling, device: Any) -> None:
+        import torch
+
+        self._matcher, self._sampling = matcher, sampling
+        self._draws = torch.Generator(device=device).manual_seed(sampling.seed) if sampling.temperature > 0 else None
+        self._mask: Any = None
+
+    def __call__(self, logits_1v: Any) -> int:
+        if self._matcher is not None:
+            self._restrict(logits_1v)
+        token = int(logits_1v.argmax(dim=-1).item()) if self._draws is None else self._drawn(logits_1v)
+        if self._matcher is not None:
+            self._matcher.accept_token(token)
+        return token
+
+    def _restrict(self, logits_1v: Any) -> None:
+        import xgrammar
+
+        if self._mask is None:
+            self._mask = xgrammar.allocate_token_bitmask(1, logits_1v.shape[-1])
+        self._matcher.fill_next_token_bitmask(self._mask)
+        xgrammar.apply_token_bitmask_inplace(logits_1v, self._mask.to(logits_1v.device))
+
+    def _drawn(self, logits_1v: Any) -> int:
+        import torch
+
+        probabilities, order = torch.softmax(logits_1v / self._sampling.temperature, dim=-1).sort(descending=True)
+        kept = probabilities.cumsum(dim=-1) - probabilities < self._sampling.top_p
+        place = torch.multinomial(probabilities * kept, 1, generator=self._draws)
+        return int(order.gather(-1, place).item())

@@ -1,0 +1,282 @@
+"""A transformers model in this process as a chat model: constrained decoding, an append-only history, a cache between turns.
+
+torch and transformers are imported when the model is first asked, not before. Replies are greedy by default; sampled ones are
+drawn from a seed. What the model wrote stays in the history as the tokens that it wrote, and only what was added since is
+computed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envwright.agent.chat_prompt import ChatPrompt
+from envwright.agent.constrained import GrammarBounds, ReplyGrammars
+from envwright.agent.decoder import Decoded, Decoder, Sampling, Segment
+from envwright.agent.limits import Limits
+from envwright.agent.messages import AssistantMessage, Message, Usage
+from envwright.agent.models import Completion, ModelError
+from envwright.agent.reply import assistant_reply
+from envwright.agent.text_gate import TextGate
+from envwright.env.errors import MissingExtraError, UserError
+from envwright.tools.results import CHARACTERS_PER_TOKEN
+
+__all__ = ["LocalModel"]
+
+_SMALLEST_REPLY = 64
+"""Tokens below which a reply is not begun: no useful call is shorter."""
+_SMALLEST_RESULT = 200
+"""Tokens that a tool result should get at least."""
+_JSON_CHARACTERS = 2
+"""Characters of JSON in a token of a small vocabulary, where digits stand alone; measured on SmolLM2 with `failure_breakdown`: 2.1."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What is made when the model is first asked."""
+
+    tokenizer: Any
+    prompt: ChatPrompt
+    decoder: Decoder
+    grammars: ReplyGrammars
+    context: int
+    end_ids: frozenset[int]
+    end_mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """The conversation up to the model's last reply, as segments of tokens."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[dict[str, Any], ...]
+    segments: tuple[Segment, ...]
+    pending: Segment
+    """The last token that was written: it is not in the cache yet."""
+    ended: bool
+
+
+class LocalModel:
+    """Weights in a folder, decoded in this process.
+
+    Args:
+        path: a folder with a causal language model and its tokenizer, as transformers saves them.
+        name: name for transcripts; default `local:` and the folder's name.
+        max_tokens: most tokens of one reply.
+        temperature: 0 takes the most likely token, above it tokens are drawn.
+        seed: seed of the draws.
+        free_text: let a reply be any text beside tool calls, for conversations with a person; constrained replies are a
+            tool call, or KEEP and a reason.
+
+    Raises:
+        MissingExtraError: torch, transformers or xgrammar is not installed.
+        UserError: no such folder, or none that holds a model.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        name: str | None = None,
+        max_tokens: int = 512,
+        temperature: float = 0.0,
+        seed: int = 0,
+        free_text: bool = False,
+    ) -> None:
+        _require_packages()
+        if not (path / "config.json").is_file():
+            what = "is a file, expected a folder" if path.is_file() else "holds no config.json" if path.is_dir() else "no such folder"
+            raise UserError(f"local:{path}: {what}; give the folder of a transformers model, or local:smollm2")
+        self.path, self._name = path, name or f"local:{path.resolve().name}"
+        self.max_tokens, self.temperature, self.seed, self.free_text = max_tokens, temperature, seed, free_text
+        self._parts: _Loaded | None = None
+        self._history: _History | None = None
+
+    @property
+    def name(self) -> str:
+        """`local:NAME`."""
+        return self._name
+
+    def check(self) -> None:
+        """Load the model, so that a broken one is found before a run begins.
+
+        Raises:
+            ModelError: it cannot be loaded, or is no chat model.
+        """
+        self._loaded()
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> Completion:
+        """Decode the next reply.
+
+        Raises:
+            ModelError: the model cannot be loaded, or the conversation is longer than its context.
+        """
+        return self._reply(messages, tools, None)
+
+    def stream(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], on_text: Callable[[str], None]) -> Completion:
+        """Decode the next reply and show its text, calls left out, while it is written; see `complete`."""
+        return self._reply(messages, tools, on_text)
+
+    def complete_json(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Completion:
+        """Decode one JSON document that follows the schema; see `complete`."""
+        matcher = self._loaded().grammars.document(schema)
+        decoded, text, prompt_tokens = self._decode(messages, (), matcher, None)
+        problem = None if decoded.ended else "the answer was cut at the token limit; answer more briefly"
+        return Completion(self._remember(AssistantMessage(content=text), messages, ()), _usage(prompt_tokens, decoded), problem)
+
+    def fitted(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], limits: Limits) -> tuple[Limits, int]:
+        """Return limits and a budget for one tool result with which a session stays within the context.
+
+        Args:
+            messages: what the session begins with.
+            tools: OpenAI function tool specs.
+            limits: what is wanted; `request_limit` may come back smaller.
+
+        Returns:
+            The limits, and the result budget in the tokens of `ToolResult.text` (4 characters each).
+
+        Raises:
+            ModelError: the context cannot hold the first messages, one result and two replies.
+        """
+        loaded = self._loaded()
+        first = sum(map(len, self._segments(messages, tools)))
+        room = loaded.context - first - self.max_tokens
+        turn = self.max_tokens + _SMALLEST_RESULT
+        if room < turn:
+            raise ModelError(
+                f"{self._name} has a context of {loaded.context} tokens; the tools and the first messages take {first} and a session needs "
+                f"{self.max_tokens + turn} more: take a model with a longer context, or show less (a smaller context variant)"
+            )
+        requests = min(limits.request_limit, 1 + room // turn)
+        result = room // max(1, requests - 1) - self.max_tokens
+        budget = max(_SMALLEST_RESULT, result) * _JSON_CHARACTERS // CHARACTERS_PER_TOKEN
+        return limits.model_copy(update={"request_limit": requests}), budget
+
+    def _reply(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], on_text: Callable[[str], None] | None) -> Completion:
+        matcher = self._loaded().grammars.reply(tools) if tools and not self.free_text else None
+        gate = TextGate(on_text) if on_text is not None else None
+        decoded, text, prompt_tokens = self._decode(messages, tools, matcher, gate)
+        message, problem = assistant_reply(text, messages, cut=not decoded.ended)
+        if gate is not None:
+            gate.finish()
+        return Completion(self._remember(message, messages, tools), _usage(prompt_tokens, decoded), problem)
+
+    def _decode(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], matcher: Any, gate: TextGate | None
+    ) -> tuple[Decoded, str, int]:
+        """Decode a reply; returns it, its text, and the number of tokens of the prompt."""
+        loaded = self._loaded()
+        segments = self._segments(messages, tools)
+        length = sum(map(len, segments))
+        room = loaded.context - length
+        if room < min(self.max_tokens, _SMALLEST_REPLY):
+            raise ModelError(
+                f"the conversation has {length} tokens and {self._name} a context of {loaded.context}, too little for a reply: "
+                "allow fewer requests, or take a model with a longer context"
+            )
+
+        def on_ids(ids: Segment) -> None:
+            if gate is not None:
+                gate.show(self._text(ids))
+
+        sampling = Sampling(self.temperature, seed=self.seed + len(messages))
+        decoded = loaded.decoder.decode(segments, min(self.max_tokens, room), matcher=matcher, sampling=sampling, on_ids=on_ids)
+        text = self._text(decoded.ids[:-1] if decoded.ended else decoded.ids)
+        if gate is not None:
+            gate.show(text)
+        written, last = decoded.ids[:-1], decoded.ids[-1:]
+        kept = (*segments, written) if written else tuple(segments)
+        self._history = _History((), (), kept, last, decoded.ended)
+        return decoded, text, length
+
+    def _remember(self, message: AssistantMessage, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> AssistantMessage:
+        """Keep the conversation with its reply, so that the next request only adds to it."""
+        if self._history is not None:
+            held = self._history
+            self._history = _History((*messages, message), tuple(tools), held.segments, held.pending, held.ended)
+        return message
+
+    def _segments(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[Segment]:
+        """Return the conversation as tokens: the known ones and what was added, or all of it rendered anew."""
+        loaded, held = self._loaded(), self._history
+        if held is not None and held.messages and held.tools == tuple(tools) and held.messages == tuple(messages[: len(held.messages)]):
+            added = loaded.prompt.after_reply(messages, tools, len(held.messages), loaded.end_mark)
+            if added is not None:
+                closing = "" if held.ended else loaded.end_mark
+                return [*held.segments, (*held.pending, *self._ids(closing + added))]
+        return [ids for piece in loaded.prompt.pieces(messages, tools) if (ids := self._ids(piece))]
+
+    def _ids(self, text: str) -> Segment:
+        return tuple(self._loaded().tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _text(self, ids: Segment) -> str:
+        text: str = self._loaded().tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return text
+
+    def _loaded(self) -> _Loaded:
+        if self._parts is None:
+            self._parts = self._load()
+        return self._parts
+
+    def _load(self) -> _Loaded:
+        """Read tokenizer and weights; nothing is fetched from anywhere."""
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging as messages
+
+        messages.disable_progress_bar()
+        logging.getLogger("transformers").setLevel(logging.ERROR)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        dtype = torch.bfloat16 if device == "cuda" or _fast_bfloat16(torch) else torch.float32
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(self.path, local_files_only=True)
+            model = AutoModelForCausalLM.from_pretrained(self.path, dtype=dtype, local_files_only=True).to(device).eval()
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise ModelError(f"{self._name} cannot be loaded from {self.path}: {' '.join(str(error).split())[:200]}") from None
+        end_ids = _end_ids(tokenizer, model, self._name)
+        bounds = GrammarBounds.within(self.max_tokens)
+        end_mark = tokenizer.convert_ids_to_tokens(tokenizer.eos_token_id) if tokenizer.eos_token_id is not None else ""
+        return _Loaded(
+            tokenizer,
+            ChatPrompt(tokenizer, self._name),
+            Decoder(model, end_ids),
+            ReplyGrammars(tokenizer, model.config.vocab_size, end_ids, bounds),
+            int(model.config.max_position_embeddings),
+            frozenset(end_ids),
+            end_mark,
+        )
+
+
+def _fast_bfloat16(torch: Any) -> bool:
+    """True where the processor computes in bfloat16: prompts are read three times as fast, in half the memory."""
+    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    return bool(supported is not None and supported())
+
+
+def _end_ids(tokenizer: Any, model: Any, name: str) -> list[int]:
+    """Return every token that ends a reply: those of the generation config, and the tokenizer's.
+
+    Raises:
+        ModelError: there is none.
+    """
+    given = model.generation_config.eos_token_id
+    ids = {*(given if isinstance(given, list) else [given]), tokenizer.eos_token_id} - {None}
+    if not ids:
+        raise ModelError(f"{name} names no end-of-sequence token; set eos_token_id in its generation_config.json")
+    return sorted(ids)
+
+
+def _usage(prompt_tokens: int, decoded: Decoded) -> Usage:
+    return Usage(requests=1, prompt_tokens=prompt_tokens, completion_tokens=len(decoded.ids))
+
+
+def _require_packages() -> None:
+    for package in ("torch", "transformers", "xgrammar"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtraError(package, "local", "the engineer local:PATH")
