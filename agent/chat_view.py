@@ -20,11 +20,13 @@ from envwright.env.jsonio import dump_json, parse_json
 from envwright.env.patch import PatchCheck
 from envwright.env.pictures.story import story_of
 from envwright.env.pictures.text import TextStyle, draw_story, story_legend, verdict_line
-from envwright.env.rules import Outcome, paths_from_moves
+from envwright.env.rules import Outcome
 from envwright.tools.evidence import Evidence
 
 __all__ = ["StreamWrap", "config_lines", "folded", "patch_lines", "unfolded"]
 
+_NAME = 22
+"""Columns of a group's name."""
 _LONGEST = 60
 """Lines of JSON that are shown of a call."""
 
@@ -33,12 +35,12 @@ class StreamWrap:
     """Breaks text into lines of at most `width` columns while it arrives, at spaces where there are any."""
 
     def __init__(self, width: int) -> None:
-        self.width, self._column, self._word = width, 0, ""
+        self.width, self._column = width, 0
+        self._space, self._word = "", ""
 
     def feed(self, text: str) -> str:
         """Return what can be printed now: all but the word that may go on."""
-        shown = "".join(self._taken(char) for char in visible(text, lines=True).replace("\t", "    "))
-        return shown
+        return "".join(self._taken(char) for char in visible(text, lines=True).replace("\t", "    "))
 
     def end(self) -> str:
         """Return the rest, with a line break when the line is begun."""
@@ -49,24 +51,27 @@ class StreamWrap:
     def _taken(self, char: str) -> str:
         if char == "\n":
             shown = self._word_out() + char
-            self._column = 0
+            self._column, self._space = 0, ""
             return shown
         if char == " ":
             shown = self._word_out()
-            if self._column < self.width:
-                self._column += 1
-                return shown + " "
+            self._space += char
             return shown
         self._word += char
         return self._word_out() if len(self._word) >= self.width else ""
 
     def _word_out(self) -> str:
-        word, self._word = self._word, ""
-        if self._column and self._column + len(word) > self.width:
+        """Return the word with the spaces before it, on a new line where it does not fit; spaces at a line's end are dropped."""
+        if not self._word:
+            return ""
+        space, word = self._space, self._word
+        self._space, self._word = "", ""
+        if self._column and self._column + len(space) + len(word) > self.width:
             self._column = len(word)
             return "\n" + word
-        self._column += len(word)
-        return word
+        space = space[: self.width - self._column - len(word)]
+        self._column += len(space) + len(word)
+        return space + word
 
 
 def folded(call: NumberedCall, width: int = 80) -> str:
@@ -138,15 +143,25 @@ def unfolded(call: NumberedCall, evidence: Evidence, style: TextStyle) -> Iterat
 
 
 def _counts(content: dict[str, Any]) -> Iterator[str]:
-    yield f"stage {content['stage']}, {content['split']}:      n  valid        95 %     optimal   most frequent failures"
+    yield f"{content['split']} boards, stage {content['stage']}"
+    yield f"{'':22}{'n':>6}   valid [  95 %  ]  optimal  most frequent failure"
     for row in (*content["rows"], content["totals"]):
-        name = " ".join(f"{key}={str(value).lower()}" for key, value in row["group"].items()) or "all"
+        name = " ".join(_group(key, value) for key, value in row["group"].items()) or "all"
         valid, optimal = row["valid"], row["optimal"]
-        failures = sorted(((n, name) for name, n in row["outcomes"].items() if name not in ("optimal", "suboptimal")), reverse=True)
-        worst = ", ".join(f"{outcome} {count}" for count, outcome in failures[:1])
-        rate = f"{100 * valid['rate']:5.1f} % [{100 * valid['low']:3.0f},{100 * valid['high']:4.0f}]  {100 * optimal['rate']:5.1f} %"
-        yield f"  {name}"
-        yield f"{row['n']:28}  {rate}   {worst}"
+        failures = [(count, outcome) for outcome, count in row["outcomes"].items() if not Outcome(outcome).valid]
+        worst = "{1} {0}".format(*max(failures)) if failures else ""
+        interval = f"[{100 * valid['low']:3.0f}, {100 * valid['high']:3.0f}]"
+        figures = f"{row['n']:>6} {100 * valid['rate']:5.1f} % {interval}  {100 * optimal['rate']:5.1f} %  {worst}"
+        if len(name) > _NAME:
+            yield name
+            name = ""
+        yield f"{name:<{_NAME}}{figures}"
+
+
+def _group(key: str, value: Any) -> str:
+    """Name a group as briefly as can be understood."""
+    words = {"size": f"{value}x{value}", "num_agents": f"{value} agents", "outcome": str(value), "hole_ratio": f"holes {value}"}
+    return ("wait" if value else "no wait") if key == "wait_required" else words.get(key, f"{key}={value}")
 
 
 def _board(sample: dict[str, Any], evidence: Evidence, style: TextStyle) -> Iterator[str]:

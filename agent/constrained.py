@@ -6,20 +6,25 @@ small model does not stop by itself: strings, lists and integers without a bound
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from envwright.agent.loop import KEEP
 from envwright.env.errors import MissingExtraError, UserError
 from envwright.env.jsonio import dump_json
 
-__all__ = ["GrammarBounds", "ReplyGrammars", "bounded_schema", "json_grammar", "reply_grammar"]
+__all__ = ["GrammarBounds", "ReplyGrammars", "TokenConstraint", "bounded_schema", "json_grammar", "reply_grammar"]
 
 CALL_OPEN, CALL_CLOSE = "<tool_call>\n", "\n</tool_call>"
 """Hermes tags around a call, as chat templates write them."""
 _SEPARATORS = (", ", ": ")
 """Layout of `tojson` in chat templates: a call that is read back from the history looks like the one that was written."""
+
+
+_MOST_CHOICES = 6
+"""Choices of which every subset is spelled out: 64 lists at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +50,25 @@ def bounded_schema(schema: Any, bounds: GrammarBounds) -> Any:
         return [bounded_schema(item, bounds) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
+    choices = _choices(schema)
+    if choices is not None:
+        return {"enum": choices}
     limits = {"string": ("maxLength", bounds.characters), "array": ("maxItems", bounds.items), "integer": ("maximum", bounds.integer)}
     result = {key: value if key in ("enum", "const", "default") else bounded_schema(value, bounds) for key, value in schema.items()}
     name, limit = limits.get(str(schema.get("type")), ("", 0))
     if name and not {name, "enum", "const", "pattern"} & set(schema):
         result[name] = limit
     return result
+
+
+def _choices(schema: Mapping[str, Any]) -> list[list[Any]] | None:
+    """Spell out a list of few choices: each at most once, in the schema's order, since a small model repeats the first for ever."""
+    items = schema.get("items") if schema.get("type") == "array" else None
+    options = items.get("enum") if isinstance(items, Mapping) else None
+    if not options or len(options) > _MOST_CHOICES:
+        return None
+    sizes = range(schema.get("minItems", 0), min(schema.get("maxItems", len(options)), len(options)) + 1)
+    return [list(chosen) for size in sizes for chosen in combinations(options, size)]
 
 
 def reply_grammar(tools: Sequence[Mapping[str, Any]], bounds: GrammarBounds) -> Any:
@@ -105,21 +123,58 @@ class ReplyGrammars:
     def __init__(self, tokenizer: Any, vocab_size: int, stop_ids: Sequence[int], bounds: GrammarBounds) -> None:
         xgr = _xgrammar()
         info = xgr.TokenizerInfo.from_huggingface(tokenizer, vocab_size=vocab_size, stop_token_ids=list(stop_ids))
-        self._xgr, self._bounds, self._compiled = xgr, bounds, {}  # type: tuple[Any, GrammarBounds, dict[str, Any]]
+        self._xgr, self._bounds, self._tokenizer = xgr, bounds, tokenizer
+        self._compiled: dict[str, Any] = {}
         self._compiler = xgr.GrammarCompiler(info, max_threads=1)
 
-    def reply(self, tools: Sequence[Mapping[str, Any]]) -> Any:
-        """Return a matcher for a tool call or KEEP."""
-        return self._matcher("reply" + dump_json(list(tools)), lambda: reply_grammar(tools, self._bounds))
+    def reply(self, tools: Sequence[Mapping[str, Any]]) -> TokenConstraint:
+        """Return the constraint of a reply: a tool call, or KEEP and a reason."""
+        return self._constraint("reply" + dump_json(list(tools)), lambda: reply_grammar(tools, self._bounds))
 
-    def document(self, schema: Mapping[str, Any]) -> Any:
-        """Return a matcher for one JSON document."""
-        return self._matcher("json" + dump_json(dict(schema)), lambda: json_grammar(schema, self._bounds))
+    def document(self, schema: Mapping[str, Any]) -> TokenConstraint:
+        """Return the constraint of one JSON document."""
+        return self._constraint("json" + dump_json(dict(schema)), lambda: json_grammar(schema, self._bounds))
 
-    def _matcher(self, key: str, make: Any) -> Any:
+    def _constraint(self, key: str, make: Callable[[], Any]) -> TokenConstraint:
         if key not in self._compiled:
             self._compiled[key] = self._compiler.compile_grammar(make())
-        return self._xgr.GrammarMatcher(self._compiled[key])
+        return TokenConstraint(self._xgr, self._xgr.GrammarMatcher(self._compiled[key]), self._tokenizer)
+
+
+class TokenConstraint:
+    """One reply's way through a grammar (`envwright.agent.decoder.Constraint`).
+
+    Args:
+        xgr: the xgrammar module.
+        matcher: its matcher, at the beginning.
+        tokenizer: turns forced text into tokens.
+    """
+
+    def __init__(self, xgr: Any, matcher: Any, tokenizer: Any) -> None:
+        self._xgr, self._matcher, self._tokenizer = xgr, matcher, tokenizer
+        self._mask: Any = None
+
+    def restrict(self, logits_1v: Any) -> None:
+        """Set the logits of tokens that leave the grammar to minus infinity."""
+        if self._mask is None:
+            self._mask = self._xgr.allocate_token_bitmask(1, logits_1v.shape[-1])
+        self._matcher.fill_next_token_bitmask(self._mask)
+        self._xgr.apply_token_bitmask_inplace(logits_1v, self._mask.to(logits_1v.device))
+
+    def accept(self, token: int) -> None:
+        """Go on by the chosen token."""
+        self._matcher.accept_token(token)
+
+    def forced(self) -> list[int]:
+        """Go on by the text that the grammar forces, such as the keys of an object, and return its tokens."""
+        text = self._matcher.find_jump_forward_string()
+        ids = self._tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
+        taken = []
+        for token in ids:
+            if not self._matcher.accept_token(token):
+                break
+            taken.append(token)
+        return taken
 
 
 def _xgrammar() -> Any:

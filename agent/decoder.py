@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-__all__ = ["Decoded", "Decoder", "Sampling"]
+__all__ = ["Constraint", "Decoded", "Decoder", "Sampling"]
 
 _CHUNK = 512
 """Tokens of a segment that are computed at once; bounds the memory of attention."""
@@ -36,10 +36,25 @@ class Decoded:
 
     ids: Segment
     """What was written, the end token included."""
+    cached: int
+    """How many of them are in the cache; the others, at least one, must begin the next segment."""
     ended: bool
     """False when the token limit cut the reply."""
     computed: int
     """Tokens of the prompt that had to be computed; the others were in the cache."""
+
+
+class Constraint(Protocol):
+    """Says what may be written next (`envwright.agent.constrained.TokenConstraint`)."""
+
+    def restrict(self, logits_1v: Any) -> None:
+        """Set the logits of every token that may not come next to minus infinity, in place."""
+
+    def accept(self, token: int) -> None:
+        """Take note of the token that was chosen."""
+
+    def forced(self) -> list[int]:
+        """Return, and take note of, the tokens that must come next, because nothing else may."""
 
 
 class Decoder:
@@ -60,7 +75,7 @@ class Decoder:
         segments: Sequence[Segment],
         max_tokens: int,
         *,
-        matcher: Any = None,
+        constraint: Constraint | None = None,
         sampling: Sampling | None = None,
         on_ids: Callable[[Segment], None] | None = None,
     ) -> Decoded:
@@ -69,28 +84,30 @@ class Decoder:
         Args:
             segments: the prompt, none of them empty.
             max_tokens: most tokens to write.
-            matcher: an xgrammar matcher; None leaves the text free.
+            constraint: what may be written; None leaves the text free.
             sampling: default: the most likely token.
             on_ids: given the tokens of the text so far after each one.
         """
         import torch
 
         with torch.inference_mode():
-            choose = _Chooser(matcher, sampling or Sampling(), self._model.device)
+            choose = _Chooser(constraint, sampling or Sampling(), self._model.device)
             logits, computed = self._prefill(segments)
             written: list[int] = []
             while True:
-                token = choose(logits)
-                written.append(token)
-                ended = token in self._end_ids
+                cached = len(written)
+                written.append(choose(logits))
+                ended = written[-1] in self._end_ids
+                if not ended and constraint is not None:
+                    written += constraint.forced()
                 if ended or len(written) >= max_tokens:
                     break
                 if on_ids is not None:
                     on_ids(tuple(written))
-                logits = self._forward([token])
-        if len(written) > 1:
-            self._held.append(tuple(written[:-1]))
-        return Decoded(tuple(written), ended, computed)
+                logits = self._forward(written[cached:])
+        if cached:
+            self._held.append(tuple(written[:cached]))
+        return Decoded(tuple(written), cached, ended, computed)
 
     def _prefill(self, segments: Sequence[Segment]) -> tuple[Any, int]:
         """Compute what the cache lacks; returns the logits after the last token, and how many tokens were computed."""
@@ -130,28 +147,19 @@ class Decoder:
 class _Chooser:
     """Chooses the next token, within a grammar when there is one."""
 
-    def __init__(self, matcher: Any, sampling: Sampling, device: Any) -> None:
+    def __init__(self, constraint: Constraint | None, sampling: Sampling, device: Any) -> None:
         import torch
 
-        self._matcher, self._sampling = matcher, sampling
+        self._constraint, self._sampling = constraint, sampling
         self._draws = torch.Generator(device=device).manual_seed(sampling.seed) if sampling.temperature > 0 else None
-        self._mask: Any = None
 
     def __call__(self, logits_1v: Any) -> int:
-        if self._matcher is not None:
-            self._restrict(logits_1v)
+        if self._constraint is not None:
+            self._constraint.restrict(logits_1v)
         token = int(logits_1v.argmax(dim=-1).item()) if self._draws is None else self._drawn(logits_1v)
-        if self._matcher is not None:
-            self._matcher.accept_token(token)
+        if self._constraint is not None:
+            self._constraint.accept(token)
         return token
-
-    def _restrict(self, logits_1v: Any) -> None:
-        import xgrammar
-
-        if self._mask is None:
-            self._mask = xgrammar.allocate_token_bitmask(1, logits_1v.shape[-1])
-        self._matcher.fill_next_token_bitmask(self._mask)
-        xgrammar.apply_token_bitmask_inplace(logits_1v, self._mask.to(logits_1v.device))
 
     def _drawn(self, logits_1v: Any) -> int:
         import torch

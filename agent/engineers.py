@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from envwright.agent.approval import Approval, RecordedApproval, Reviewer
 from envwright.agent.baselines import FixedEngineer, LearnabilityEngineer, RandomEngineer
+from envwright.agent.chat_models import CHAT_MODELS, default_limits, make_chat_model
 from envwright.agent.context import Bookkeeping, Briefing, build_context
 from envwright.agent.direct import run_direct
 from envwright.agent.direct_rule import DirectRule
@@ -17,8 +19,7 @@ from envwright.agent.evidence_text import SHOWN_BREAKDOWN, visible_evidence
 from envwright.agent.limits import Limits
 from envwright.agent.loop import run_session
 from envwright.agent.messages import Message
-from envwright.agent.models import ChatModel
-from envwright.agent.openai_model import OpenAIModel
+from envwright.agent.models import BoundedModel, ChatModel, CheckedModel, ModelError
 from envwright.agent.redesign import Redesign
 from envwright.agent.replay import ReplayModel, find_transcript
 from envwright.agent.rule import RuleModel
@@ -99,8 +100,8 @@ class ModelEngineer:
         return self.model.name
 
     def check(self) -> None:
-        """Ask a remote model whether it is there; see `Engineer.check`."""
-        if isinstance(self.model, OpenAIModel):
+        """Ask a model whether it is there; see `Engineer.check`."""
+        if isinstance(self.model, CheckedModel):
             self.model.check()
 
     def design(self, evidence: Evidence, transcript: Path | None = None, *, bookkeeping: Bookkeeping | None = None) -> Redesign:
@@ -127,7 +128,8 @@ class ModelEngineer:
             seconds=self.limits.tool_seconds,
             shown=(SHOWN_BREAKDOWN,) if modules.failures else (),
         )
-        first = self.context(Briefing(seen, books, self.limits, modules, answer))
+        briefing = Briefing(seen, books, self.limits, modules, answer)
+        first, limits, token_budget = self._fitted(briefing, toolbox)
         record = Transcript(transcript)
         if answer is None:
             result = run_session(
@@ -135,9 +137,9 @@ class ModelEngineer:
                 toolbox,
                 first,
                 header=header,
-                limits=self.limits,
+                limits=limits,
                 transcript=record,
-                token_budget=self.token_budget,
+                token_budget=token_budget,
                 summary=modules.summary,
                 on_event=self.on_event,
             )
@@ -157,6 +159,17 @@ class ModelEngineer:
         if result.stop_reason is StopReason.CANCELLED:
             raise KeyboardInterrupt
         return Redesign.of(evidence.config, result.accepted, result.stop_reason, result.note, result.usage)
+
+    def _fitted(self, briefing: Briefing, toolbox: Toolbox) -> tuple[Sequence[Message], Limits, int | None]:
+        """Return the first messages, the limits and the budget of a tool result, fitted to a model whose context is short."""
+        first, limits, budget = self.context(briefing), self.limits, self.token_budget
+        if briefing.answer is not None or not isinstance(self.model, BoundedModel):
+            return first, limits, budget
+        try:
+            limits, budget = self.model.fitted(first, toolbox.specs(), limits)
+        except ModelError:
+            return first, limits, budget  # the session asks the model, is told the same, and records it
+        return self.context(replace(briefing, limits=limits)), limits, min(budget, self.token_budget or budget)
 
 
 class ReplayEngineer:
@@ -196,11 +209,10 @@ class ReplayEngineer:
         return redesign
 
 
-ENGINEERS = ("rule", "fixed", "random", "learnability", "replay:TRANSCRIPT", "openai:MODEL")
+ENGINEERS = ("rule", "fixed", "random", "learnability", "replay:TRANSCRIPT", *CHAT_MODELS)
 """What `make_engineer` takes."""
 
-_LATER = ("policy", "local", "vllm")
-_WITH_ARGUMENT = ("replay", "openai")
+_WITH_ARGUMENT = ("replay", "openai", "local", "vllm")
 
 
 def make_engineer(
@@ -212,6 +224,7 @@ def make_engineer(
     max_tokens: int | None = None,
     timeout: float = 120.0,
     max_retries: int = 3,
+    checkpoint: Path | None = None,
 ) -> Engineer:
     """Return the engineer that a spec names.
 
@@ -219,25 +232,31 @@ def make_engineer(
         spec: one of `ENGINEERS`.
         limits: bounds on a session; for engineers that have sessions.
         base_url: the server of `openai:MODEL`; default `OPENAI_BASE_URL`.
-        temperature: passed to `openai:MODEL` when given.
-        max_tokens: bound on one reply of `openai:MODEL`.
+        temperature: of a language model; default: the server's, and 0 in process.
+        max_tokens: bound on one reply of a language model.
         timeout: seconds per try of `openai:MODEL`.
         max_retries: tries after the first one of `openai:MODEL`.
+        checkpoint: the checkpoint that `policy` is; without one the policy is the pocket policy, which cannot engineer.
 
     Raises:
         UserError: no such engineer, or it cannot be made; one line with the next step.
     """
-    kind, colon, argument = spec.partition(":")
-    if kind in _LATER and (colon != "") == (kind != "policy"):
-        raise UserError(f"engineer {spec!r} comes with a later release; this one has {', '.join(ENGINEERS)}")
+    kind, _, argument = spec.partition(":")
     if kind in _WITH_ARGUMENT and not argument:
         raise UserError(f"engineer {spec!r} needs a name after the colon: {next(known for known in ENGINEERS if known.startswith(kind))}")
     if kind == "replay":
         return ReplayEngineer(Path(argument), limits)
-    if kind == "openai":
-        model = OpenAIModel(
-            argument, base_url=base_url, temperature=temperature, max_tokens=max_tokens, timeout=timeout, max_retries=max_retries
+    if kind in ("openai", "local", "vllm") or spec == "policy":
+        model = make_chat_model(
+            spec,
+            base_url=base_url,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            timeout=timeout,
+            max_retries=max_retries,
+            checkpoint=checkpoint,
         )
+        limits = limits or default_limits(spec)
         return ModelEngineer(model, limits, token_budget=RESULT_TOKENS)
     plain: dict[str, Callable[[], Engineer]] = {
         "rule": lambda: ModelEngineer(RuleModel(), limits),

@@ -17,7 +17,7 @@ from typing import Any
 
 from envwright.agent.chat_prompt import ChatPrompt
 from envwright.agent.constrained import GrammarBounds, ReplyGrammars
-from envwright.agent.decoder import Decoded, Decoder, Sampling, Segment
+from envwright.agent.decoder import Constraint, Decoded, Decoder, Sampling, Segment
 from envwright.agent.limits import Limits
 from envwright.agent.messages import AssistantMessage, Message, Usage
 from envwright.agent.models import Completion, ModelError
@@ -30,6 +30,10 @@ __all__ = ["LocalModel"]
 
 _SMALLEST_REPLY = 64
 """Tokens below which a reply is not begun: no useful call is shorter."""
+_DECIDING = ("propose_patch",)
+"""Tools that may end a session."""
+_DECISIONS = 2
+"""Replies at the end of a fitted session that must decide: a proposal and its repair. A small model would look for ever."""
 _SMALLEST_RESULT = 200
 """Tokens that a tool result should get at least."""
 _JSON_CHARACTERS = 2
@@ -57,7 +61,7 @@ class _History:
     tools: tuple[dict[str, Any], ...]
     segments: tuple[Segment, ...]
     pending: Segment
-    """The last token that was written: it is not in the cache yet."""
+    """The last tokens that were written: they are not in the cache yet."""
     ended: bool
 
 
@@ -96,6 +100,7 @@ class LocalModel:
         self.max_tokens, self.temperature, self.seed, self.free_text = max_tokens, temperature, seed, free_text
         self._parts: _Loaded | None = None
         self._history: _History | None = None
+        self._decides_after: int | None = None
 
     @property
     def name(self) -> str:
@@ -124,8 +129,8 @@ class LocalModel:
 
     def complete_json(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Completion:
         """Decode one JSON document that follows the schema; see `complete`."""
-        matcher = self._loaded().grammars.document(schema)
-        decoded, text, prompt_tokens = self._decode(messages, (), matcher, None)
+        constraint = self._loaded().grammars.document(schema)
+        decoded, text, prompt_tokens = self._decode(messages, (), constraint, None)
         problem = None if decoded.ended else "the answer was cut at the token limit; answer more briefly"
         return Completion(self._remember(AssistantMessage(content=text), messages, ()), _usage(prompt_tokens, decoded), problem)
 
@@ -155,19 +160,27 @@ class LocalModel:
         requests = min(limits.request_limit, 1 + room // turn)
         result = room // max(1, requests - 1) - self.max_tokens
         budget = max(_SMALLEST_RESULT, result) * _JSON_CHARACTERS // CHARACTERS_PER_TOKEN
+        self._decides_after = sum(isinstance(message, AssistantMessage) for message in messages) + max(1, requests - _DECISIONS)
         return limits.model_copy(update={"request_limit": requests}), budget
 
     def _reply(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], on_text: Callable[[str], None] | None) -> Completion:
-        matcher = self._loaded().grammars.reply(tools) if tools and not self.free_text else None
+        constraint = self._loaded().grammars.reply(self._choice(messages, tools)) if tools and not self.free_text else None
         gate = TextGate(on_text) if on_text is not None else None
-        decoded, text, prompt_tokens = self._decode(messages, tools, matcher, gate)
+        decoded, text, prompt_tokens = self._decode(messages, tools, constraint, gate)
         message, problem = assistant_reply(text, messages, cut=not decoded.ended)
         if gate is not None:
             gate.finish()
         return Completion(self._remember(message, messages, tools), _usage(prompt_tokens, decoded), problem)
 
+    def _choice(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        """Return the tools that the next reply may call: in the last replies of a fitted session only those that decide."""
+        replies = sum(isinstance(message, AssistantMessage) for message in messages)
+        if self._decides_after is None or replies < self._decides_after:
+            return tools
+        return [tool for tool in tools if tool["function"]["name"] in _DECIDING] or tools
+
     def _decode(
-        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], matcher: Any, gate: TextGate | None
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], constraint: Constraint | None, gate: TextGate | None
     ) -> tuple[Decoded, str, int]:
         """Decode a reply; returns it, its text, and the number of tokens of the prompt."""
         loaded = self._loaded()
@@ -185,13 +198,12 @@ class LocalModel:
                 gate.show(self._text(ids))
 
         sampling = Sampling(self.temperature, seed=self.seed + len(messages))
-        decoded = loaded.decoder.decode(segments, min(self.max_tokens, room), matcher=matcher, sampling=sampling, on_ids=on_ids)
+        decoded = loaded.decoder.decode(segments, min(self.max_tokens, room), constraint=constraint, sampling=sampling, on_ids=on_ids)
         text = self._text(decoded.ids[:-1] if decoded.ended else decoded.ids)
         if gate is not None:
             gate.show(text)
-        written, last = decoded.ids[:-1], decoded.ids[-1:]
-        kept = (*segments, written) if written else tuple(segments)
-        self._history = _History((), (), kept, last, decoded.ended)
+        cached, pending = decoded.ids[: decoded.cached], decoded.ids[decoded.cached :]
+        self._history = _History((), (), (*segments, cached) if cached else tuple(segments), pending, decoded.ended)
         return decoded, text, length
 
     def _remember(self, message: AssistantMessage, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> AssistantMessage:

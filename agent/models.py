@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from envwright.agent.limits import Limits
 from envwright.agent.messages import AssistantMessage, Message, Usage
 from envwright.env.errors import UserError
 
-__all__ = ["ChatModel", "Completion", "ModelError", "StreamingModel", "StructuredModel"]
+__all__ = ["BoundedModel", "ChatModel", "CheckedModel", "Completion", "ModelError", "StreamingModel", "StructuredModel"]
 
 
 class ModelError(UserError):
@@ -79,4 +80,33 @@ class StructuredModel(ChatModel, Protocol):
 
         Raises:
             ModelError: there is no answer to be had.
+        """
+
+
+@runtime_checkable
+class CheckedModel(ChatModel, Protocol):
+    """A chat model that can find out, before a run begins, whether it will be able to answer."""
+
+    def check(self) -> None:
+        """Return when the model is there.
+
+        Raises:
+            UserError: it is not; one line with the next step.
+        """
+
+
+@runtime_checkable
+class BoundedModel(ChatModel, Protocol):
+    """A chat model whose context is so short that sessions must be fitted to it."""
+
+    def fitted(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], limits: Limits) -> tuple[Limits, int]:
+        """Return limits, and a token budget for one tool result, with which a session stays within the context.
+
+        Args:
+            messages: what the session begins with.
+            tools: OpenAI function tool specs.
+            limits: what is wanted; `request_limit` may come back smaller.
+
+        Raises:
+            ModelError: not even the first messages fit.
         """

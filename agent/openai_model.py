@@ -210,7 +210,9 @@ def _read_stream(reply: Streamed, messages: Sequence[Message]) -> tuple[Assistan
     return _called(content, functions, [call.id for call in reply.calls], messages), None
 
 
-def _called(content: str | None, functions: Sequence[FunctionCall], ids: Sequence[str | None], messages: Sequence[Message]) -> AssistantMessage:
+def _called(
+    content: str | None, functions: Sequence[FunctionCall], ids: Sequence[str | None], messages: Sequence[Message]
+) -> AssistantMessage:
     first = next_call_number(messages)
     calls = tuple(
         ToolCall(id=given or f"call_{first + index}", function=function)

@@ -49,6 +49,10 @@ def read_text_calls(text: str) -> TextCalls:
     position = 0
     try:
         while position < len(text):
+            found, end = _bare_value(text, position)
+            if found:
+                calls, position = calls + found, end
+                continue
             mark, start = _next_mark(text, position)
             rest.append(text[position:start])
             if mark is None:
@@ -63,10 +67,11 @@ def read_text_calls(text: str) -> TextCalls:
                 rest.append(text[start:end])
             position = end
         remainder = "".join(rest).strip()
-        bare, remainder = _bare_calls(remainder) if not calls else ([], remainder)
+        if not calls:
+            _refuse_mentioned(remainder)
     except _UnreadableError as error:
         return TextCalls((), text.strip() or None, str(error))
-    return TextCalls(tuple(calls or bare), remainder or None)
+    return TextCalls(tuple(calls), remainder or None)
 
 
 def _after_prefilled_thinking(text: str) -> str:
@@ -164,22 +169,19 @@ def _fence(text: str, position: int) -> tuple[list[FunctionCall], int]:
     return calls, len(text) if close < 0 else close + len(_FENCE)
 
 
-def _bare_calls(text: str) -> tuple[list[FunctionCall], str]:
-    """Read the calls that a text without marks begins with, and the prose after them."""
-    position, calls = 0, list[FunctionCall]()
-    while True:
-        position = _skip_space(text, position)
-        end = _value_end(text, position)
-        found = [] if end is None else _one_value(text[position:end])
-        if not found or end is None:
-            break
-        calls, position = calls + found, end
-    rest = text[position:]
-    if _begins_call(rest):
+def _bare_value(text: str, position: int) -> tuple[list[FunctionCall], int]:
+    """Read the call without any mark that begins at `position`, and where it ends."""
+    position = _skip_space(text, position)
+    end = _value_end(text, position)
+    return ([], position) if end is None else (_one_value(text[position:end]), end)
+
+
+def _refuse_mentioned(text: str) -> None:
+    """Refuse a call that is not whole, or that stands in the middle of prose, where it may be meant or only mentioned."""
+    if _begins_call(text):
         raise _UnreadableError(f"the JSON of a call is not whole; write {_OPEN}{{...}}{_CLOSE}")
-    if not calls and any(_one_value_quietly(value) for value in _later_values(rest)):
+    if any(_one_value_quietly(value) for value in _later_values(text)):
         raise _UnreadableError(f"a call stands in the middle of a sentence; write {_OPEN}{{...}}{_CLOSE}, or do not mention it")
-    return calls, rest
 
 
 def _later_values(text: str) -> Iterator[Any]:

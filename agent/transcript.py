@@ -93,6 +93,7 @@ class SessionEnd(FrozenModel):
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data, without `rejections`, `requests` and `seconds` when there are none."""
         data = self.model_dump(mode="json")
+        data["requests"] = [{key: value for key, value in cost.items() if value is not None} for cost in data["requests"]]
         return {key: value for key, value in data.items() if value or key not in ("rejections", "requests", "seconds")}
 
 

@@ -87,7 +87,7 @@ class Evidence:
         """Return what a function makes of this evidence; it is made once, as a log may hold 100,000 rollouts."""
         if make not in self._remembered:
             self._remembered[make] = make(self)
-        return cast(ValueT, self._remembered[make])
+        return cast("ValueT", self._remembered[make])
 
 
 def _grouped(evidence: Evidence) -> dict[tuple[Split, int], list[Rollout]]:

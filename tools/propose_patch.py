@@ -120,10 +120,10 @@ def _infeasible(edits: tuple[Edit, ...], config: GeneratorConfig, seed: int) -> 
         knobs = config.sizes[bucket]
         try:
             check_time(f"whether the generator can fill sizes {', '.join(buckets[number:])} was not checked; simulate_config can")
+            trial = try_knobs(config.num_agents, bucket, _both_kinds(knobs), FEASIBILITY_SAMPLE, seed)
         except ToolError as error:
             yield PatchProblem(path=f"/sizes/{bucket}", code="not_checked", message=error.message)
             return
-        trial = try_knobs(config.num_agents, bucket, _both_kinds(knobs), FEASIBILITY_SAMPLE, seed)
         if trial.reason is not None:
             yield PatchProblem(path=f"/sizes/{bucket}", code="infeasible", message=trial.reason)
 

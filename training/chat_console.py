@@ -37,6 +37,8 @@ COMMANDS = {
 """Commands and what they do; anything else is said to the engineer."""
 
 _QUIET = (StopReason.NO_PATCH, StopReason.KEPT, StopReason.PATCH_ACCEPTED)
+_CHANGING = ("", "/propose", "/reject", "/approve", "/load")
+"""Commands after which the conversation may be another; "" stands for words to the engineer."""
 _FAINT, _STRONG = "2", "1"
 
 
@@ -80,16 +82,19 @@ class ChatConsole:
         return True
 
     def _carry_out(self, line: str) -> None:
-        if not line.startswith("/"):
-            self.chat.say(line)
-        else:
-            command, _, rest = line.partition(" ")
-            if command not in COMMANDS:
-                raise UserError(f"no command {command}; /help lists them")
+        command, _, rest = line.partition(" ") if line.startswith("/") else ("", "", "")
+        if command and command not in COMMANDS:
+            raise UserError(f"no command {command}; /help lists them")
+        before = self.chat.pending
+        if command:
             getattr(self, f"_{command[1:]}")(rest.strip())
-            if command not in ("/propose", "/reject", "/approve", "/load"):
-                return
-        self.record()
+        else:
+            self.chat.say(line)
+        if self.chat.pending is not None and self.chat.pending is not before:
+            self.line()
+            self._announce()
+        if command in _CHANGING:
+            self.record()
 
     def on_event(self, event: Event) -> None:
         """Print what happens in the engineer's turn."""
@@ -120,28 +125,25 @@ class ChatConsole:
         if self._stream is not None:
             self.write(self._stream.end())
             self._stream = None
-        if reason is StopReason.PATCH_ACCEPTED:
-            self.line()
-            self._announce()
-        elif reason not in _QUIET:
+        if reason not in _QUIET:
             self._fail(f"{reason}: {note}")
 
     def _announce(self) -> None:
         """Show the pending patch and what can be done with it."""
         if self.chat.pending is None:
-            return
+            raise UserError("no patch is pending; ask the engineer to propose one")
         self.line(self.style.paint("proposed patch, not applied:", _STRONG))
         for text in patch_lines(self.chat.pending, self.style.width):
             self.line(text)
-        self.line("/approve takes it, /reject REASON refuses it, /config shows the config it leads to")
+        self.line("/approve takes it, /reject REASON refuses it, /config shows what it leads to")
 
     def line(self, text: str = "") -> None:
         """Print a line."""
         self.write(text + "\n")
 
     def lines(self, text: str) -> None:
-        """Print a text in lines of the width."""
-        for part in textwrap.wrap(text, self.style.width) or [""]:
+        """Print a text in lines of the width; a path stays whole."""
+        for part in textwrap.wrap(text, self.style.width, break_on_hyphens=False, break_long_words=False) or [""]:
             self.line(part)
 
     def _fail(self, text: str) -> None:
@@ -156,8 +158,6 @@ class ChatConsole:
         self.chat.say("Look at the evidence and propose a patch.")
 
     def _diff(self, _rest: str) -> None:
-        if self.chat.pending is None:
-            raise UserError("no patch is pending; ask the engineer to propose one")
         self._announce()
 
     def _approve(self, rest: str) -> None:
@@ -190,12 +190,10 @@ class ChatConsole:
         name, _, arguments = rest.partition(" ")
         if not name:
             raise UserError('name a tool: /tool sample_maps {"n": 1}; /tools lists them')
-        before = self.chat.pending
         call = self.chat.call(name, arguments.strip() or "{}")
         self.line(self.style.paint(folded(call, self.style.width), _FAINT))
-        self._show(call.number)
-        if self.chat.pending is not before:
-            self._announce()
+        if self.chat.pending is None or name != "propose_patch":
+            self._show(call.number)
 
     def _expand(self, rest: str) -> None:
         count = len(self.chat.calls)
@@ -221,7 +219,6 @@ class ChatConsole:
             raise UserError("name a file: /load FILE")
         self.chat.load(Path(rest))
         self.lines(f"{len(self.chat.messages)} messages and {len(self.chat.calls)} tool calls taken up from {rest}")
-        self._announce()
 
     def _help(self, _rest: str) -> None:
         for name, text in COMMANDS.items():

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envwright.agent.visible import visible
 from envwright.tools.registry import TOOLS
 from envwright.training.chat_console import COMMANDS
 
@@ -30,7 +31,7 @@ def line_reader(write: Callable[[str], None]) -> Callable[[], str | None]:
     try:
         return _editing_reader()
     except ImportError:
-        print("envwright chat: without history and completion; pip install 'envwright[chat]' brings them", file=sys.stderr)
+        write("(no history and completion: pip install 'envwright[chat]' brings them)\n")
         return lambda: _plain_line(write, echo=False)
 
 
@@ -38,20 +39,18 @@ def _plain_line(write: Callable[[str], None], *, echo: bool) -> str | None:
     write(PROMPT)
     line = sys.stdin.readline()
     if echo or not line:
-        write(line.rstrip("\n") + "\n")
+        write(visible(line.rstrip("\n")) + "\n")
     return line or None
 
 
 def _editing_reader() -> Callable[[], str | None]:
     from prompt_toolkit import PromptSession
-    from prompt_toolkit.completion import NestedCompleter
+    from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.output.color_depth import ColorDepth
 
-    completions = {name: dict.fromkeys(TOOLS) if name == "/tool" else None for name in COMMANDS}
+    completer = WordCompleter([*COMMANDS, *(f"/tool {name}" for name in TOOLS)], sentence=True)
     depth = ColorDepth.DEPTH_1_BIT if "NO_COLOR" in os.environ else None
-    session: PromptSession[str] = PromptSession(
-        PROMPT, history=_history(), completer=NestedCompleter.from_nested_dict(completions), color_depth=depth
-    )
+    session: PromptSession[str] = PromptSession(PROMPT, history=_history(), completer=completer, color_depth=depth)
 
     def read() -> str | None:
         while True:

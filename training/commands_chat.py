@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from envwright.agent.chat import Chat
@@ -72,7 +73,7 @@ def _write(text: str) -> None:
 def _style() -> TextStyle:
     """The style of boards and lines: as wide as the terminal, from 40 to 100 columns; 80 where there is none."""
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
-    return text_style(sys.stdout, os.environ, max(40, min(columns, _WIDEST)))
+    return replace(text_style(sys.stdout, os.environ), width=max(40, min(columns, _WIDEST)))
 
 
 def _engineer(spec: str) -> ModelEngineer:

@@ -13,6 +13,7 @@ from envwright.env.rollout import Rollout, read_rollouts
 from envwright.env.seeding import derive_seed
 from envwright.env.summary import RolloutSummary, Tally, summarise
 from envwright.tools.evidence import Evidence, PolicyProbe, Rates, StageRecord
+from envwright.training.approval_files import approved_patch
 from envwright.training.runstore import RunStore
 
 __all__ = ["file_evidence", "given_evidence", "run_evidence", "stage_record"]
@@ -68,7 +69,7 @@ def run_evidence(store: RunStore) -> Evidence:
         folder = store.stage(number)
         validation = folder.read_rollouts("validation")
         rollouts += validation
-        history.append(stage_record(number, folder.config(), summarise(validation), folder.patch()))
+        history.append(stage_record(number, folder.config(), summarise(validation), approved_patch(folder) or folder.patch()))
     latest = finished - 1
     rollouts += store.stage(latest).read_rollouts("train_rollouts")
     return Evidence(

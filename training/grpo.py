@@ -69,6 +69,8 @@ class StageTraining:
     """One report per optimizer step."""
     optimizer_state: dict[str, Any]
     """Adam's state."""
+    rng_state: torch.Tensor
+    """State of torch's global generator, with which TRL shuffles a step's rows: their order decides how sums are rounded."""
 
 
 class _Stage:
@@ -83,15 +85,20 @@ class _Stage:
         stage: int,
         done: int,
         seed: int,
+        rng_state: torch.Tensor | None,
     ) -> None:
         self.policy, self.settings, self.efficiency, self.stage, self.seed = policy, settings, efficiency, stage, seed
         self.instances = instances
         self.rollouts: list[Rollout] = []
         self.last: list[Rollout] = []
         self.calls = self.done = done
+        self.rng_state = rng_state
 
     def sample(self, prompts: list[str], _trainer: Any) -> dict[str, Any]:
         """TRL's rollout_func: every prompt comes already repeated `num_generations` times."""
+        if self.rng_state is not None:  # set here: TRL seeds the generator when a trainer is made, and its data loader draws from it
+            torch.set_rng_state(self.rng_state)
+            self.rng_state = None
         group = self.settings.num_generations
         unique = [self.policy.tokenizer(prompt)["input_ids"] for prompt in prompts[::group]]
         noise = derive_seed(self.seed, "train-samples", self.stage, self.calls)
@@ -286,6 +293,7 @@ def train_stage(
     last_step: int,
     seed: int,
     optimizer_state: dict[str, Any] | None,
+    rng_state: torch.Tensor | None = None,
     on_step: Callable[[StepReport], None],
 ) -> StageTraining:
     """Train the policy, in place, for one pass over the instances.
@@ -300,14 +308,15 @@ def train_stage(
         first_step: optimizer steps of the stages before; the schedule counts on.
         last_step: optimizer steps of the whole run, where a falling learning rate ends.
         seed: seed of the run.
-        optimizer_state: Adam's state from the stage before.
+        optimizer_state: Adam's state from the stage before, or from the step before.
+        rng_state: torch's generator as it was after the step before, inside a stage.
         on_step: called with every step's report.
 
     Raises:
         FloatingPointError: the loss or the gradients stopped being finite.
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-    glue = _Stage(policy, instances, settings, efficiency, stage, done, seed)
+    glue = _Stage(policy, instances, settings, efficiency, stage, done, seed, rng_state)
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=settings.learning_rate, betas=(0.9, settings.adam_beta2), weight_decay=0.0)
     if optimizer_state is not None:
         optimizer.load_state_dict(optimizer_state)
@@ -332,7 +341,7 @@ def train_stage(
         trainer.remove_callback(ProgressCallback)
         trainer.train()
     policy.model.eval()
-    return StageTraining(glue.rollouts, reporter.reports, optimizer.state_dict())
+    return StageTraining(glue.rollouts, reporter.reports, optimizer.state_dict(), torch.get_rng_state())
 
 
 def rate_factor(settings: GrpoSettings, done: int, last_step: int) -> float:

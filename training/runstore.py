@@ -28,6 +28,8 @@ from envwright.training.checkpoints import commit, fault
 from envwright.training.settings import RunSettings
 
 if TYPE_CHECKING:
+    import torch
+
     from envwright.training.policy import PocketPolicy
 
 __all__ = ["RunStore", "StageFolder"]
@@ -78,10 +80,11 @@ class StageFolder:
         step: int,
         policy: PocketPolicy,
         optimizer_state: dict[str, Any],
+        rng_state: torch.Tensor,
         rollouts: Iterable[Rollout],
         metrics: Iterable[dict[str, Any]],
     ) -> None:
-        """Commit a checkpoint inside the stage: rollouts and metrics since the one before, then weights and optimizer.
+        """Commit a checkpoint inside the stage: rollouts and metrics since the one before, then weights, optimizer and generator.
 
         The weights of all but the newest two are removed; the rollouts are still needed.
         """
@@ -91,7 +94,7 @@ class StageFolder:
             write_json_lines(folder / "metrics.jsonl", metrics)
 
         commit(self.progress / f"{step:06d}.log", write_log)
-        commit(self.progress / f"{step:06d}.state", lambda folder: _save_state(folder, policy, optimizer_state))
+        commit(self.progress / f"{step:06d}.state", lambda folder: _save_state(folder, policy, optimizer_state, rng_state))
         for old in self._saved("state")[:-_KEPT_STATES]:
             shutil.rmtree(self.progress / f"{old:06d}.state", ignore_errors=True)
 
@@ -107,8 +110,10 @@ class StageFolder:
             wrong.append(faults[0])
         return 0, wrong
 
-    def read_progress(self, step: int) -> tuple[PocketPolicy, dict[str, Any], list[Rollout], list[dict[str, Any]]]:
-        """Read policy, optimizer state, and the rollouts and metrics up to a step; newer checkpoints are removed."""
+    def read_progress(self, step: int) -> tuple[PocketPolicy, dict[str, Any], torch.Tensor, list[Rollout], list[dict[str, Any]]]:
+        """Read policy, optimizer, generator, and the rollouts and metrics up to a step; newer checkpoints are removed."""
+        import torch
+
         for kind in ("log", "state"):
             for later in self._saved(kind):
                 if later > step:
@@ -116,7 +121,8 @@ class StageFolder:
         logs = [self.progress / f"{saved:06d}.log" for saved in self._saved("log")]
         rollouts = [rollout for log in logs for rollout in read_rollouts(log / "rollouts.jsonl")]
         metrics = [line for log in logs for _, line in read_json_lines(log / "metrics.jsonl")]
-        return *_load_state(self.progress / f"{step:06d}.state"), rollouts, metrics
+        state = self.progress / f"{step:06d}.state"
+        return *_load_state(state), torch.load(state / "rng.pt", weights_only=True), rollouts, metrics
 
     def _saved(self, kind: str) -> list[int]:
         """Steps that have a log or a state, in order, whole or not."""
@@ -272,12 +278,14 @@ class RunStore:
             os.fsync(file.fileno())
 
 
-def _save_state(folder: Path, policy: PocketPolicy, optimizer_state: dict[str, Any]) -> None:
-    """Write weights, tokenizer and optimizer state."""
+def _save_state(folder: Path, policy: PocketPolicy, optimizer_state: dict[str, Any], rng_state: torch.Tensor | None = None) -> None:
+    """Write weights, tokenizer, optimizer state and, inside a stage, the generator's."""
     import torch
 
     policy.save(folder)
     torch.save(optimizer_state, folder / "optimizer.pt")
+    if rng_state is not None:
+        torch.save(rng_state, folder / "rng.pt")
 
 
 def _load_state(folder: Path) -> tuple[PocketPolicy, dict[str, Any]]:

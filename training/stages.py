@@ -169,8 +169,9 @@ class _Run:
         settings, grpo = self.settings, self.settings.grpo
         rollouts: list[Rollout] = []
         reports: list[StepReport] = []
+        rng_state: torch.Tensor | None = None
         if done:
-            self.policy, self.optimizer_state, rollouts, metrics = folder.read_progress(done)
+            self.policy, self.optimizer_state, rng_state, rollouts, metrics = folder.read_progress(done)
             reports = [StepReport(**line, seconds=0.0) for line in metrics]
         while done < settings.steps_per_stage:
             end = min(done + (grpo.save_steps or settings.steps_per_stage), settings.steps_per_stage)
@@ -185,15 +186,15 @@ class _Run:
                 last_step=settings.num_stages * settings.steps_per_stage,
                 seed=settings.seed,
                 optimizer_state=self.optimizer_state,
+                rng_state=rng_state,
                 on_step=lambda report: self.progress.step(report, settings.steps_per_stage),
             )
-            self.optimizer_state, done = part.optimizer_state, end
+            self.optimizer_state, rng_state, done = part.optimizer_state, part.rng_state, end
             rollouts += part.rollouts
             reports += part.steps
             if done < settings.steps_per_stage:
-                folder.save_progress(done, self.policy, part.optimizer_state, part.rollouts, map(_metrics, part.steps))
-        assert self.optimizer_state is not None
-        return StageTraining(rollouts, reports, self.optimizer_state)
+                folder.save_progress(done, self.policy, part.optimizer_state, part.rng_state, part.rollouts, map(_metrics, part.steps))
+        return StageTraining(rollouts, reports, part.optimizer_state, part.rng_state)
 
     def _efficiency(self) -> float:
         """The weight of efficiency in the rewards of the stage that follows the history."""

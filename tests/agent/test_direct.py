@@ -31,7 +31,7 @@ def patch(*edits: Any) -> str:
     return json.dumps({"summary": "more waiting", "edits": list(edits)})
 
 
-def whole(**changes: Mapping[str, float]) -> str:
+def whole(**changes: Mapping[str, Any]) -> str:
     sizes = {bucket: {**knobs.model_dump(), **changes.get(f"s{bucket}", {})} for bucket, knobs in make_config().buckets()}
     return json.dumps({"summary": "more waiting", "evidence": ["failure_breakdown#0"], "sizes": sizes})
 
@@ -130,7 +130,9 @@ def test_an_answer_that_is_no_good_may_be_mended_once(evidence: Evidence, text: 
     assert (twice.stop_reason, twice.config, twice.usage.requests) == (StopReason.NO_PATCH, evidence.config, 2)
 
 
-@pytest.mark.parametrize("text", [*BAD[:7], '{"summary": "s", "sizes": {"4": {}}}', whole(s4={"hole_ratio": 0.9}), whole(s4={"wait_ratio": 0.9})])
+@pytest.mark.parametrize(
+    "text", [*BAD[:7], '{"summary": "s", "sizes": {"4": {}}}', whole(s4={"hole_ratio": 0.9}), whole(s4={"wait_ratio": 0.9})]
+)
 def test_a_whole_config_that_is_no_good_leaves_the_config(evidence: Evidence, text: str) -> None:
     twice, _ = answer(evidence, text, text, how="direct-config")
     assert (twice.stop_reason, twice.config) == (StopReason.NO_PATCH, evidence.config)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from envwright.agent.engineers import ModelEngineer
+from envwright.agent.events import Event, MessageAdded, Retried, SessionEnded, TextDelta, ToolFinished, ToolStarted
 from envwright.agent.limits import Limits
 from envwright.agent.loop import SessionResult, run_session
 from envwright.agent.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from envwright.agent.models import Completion
 from envwright.agent.scripted import ScriptedModel, call_message
 from envwright.agent.stop import StopReason
-from envwright.agent.transcript import SessionHeader
+from envwright.agent.transcript import RequestCost, SessionHeader, Transcript, read_transcript
 from envwright.tools.evidence import Evidence
 from envwright.tools.registry import Toolbox
 
@@ -157,3 +160,136 @@ def test_a_scripted_model_tells_when_steps_are_left(evidence: Evidence) -> None:
     _, model = play(evidence, "KEEP", "more")
     with pytest.raises(AssertionError, match="1 of 2"):
         model.assert_consumed()
+
+
+def test_a_tool_that_errs_again_and_again_gets_a_last_hint_and_then_ends_the_session(evidence: Evidence) -> None:
+    wrong = ("failure_breakdown", {"by": "size"})
+    result, model = play(evidence, *[wrong] * 4, BREAKDOWN, limits=Limits(tool_retries=3))
+    assert (result.stop_reason, model.left) == (StopReason.TOOL_RETRIES_LIMIT, 1)
+    assert result.note == "failure_breakdown was called wrongly 4 times in a row"
+    hints = [message.content for message in result.messages if isinstance(message, UserMessage)][1:]
+    assert len(hints) == 1
+    assert hints[0].endswith('one more error ends the session. A call that works has the arguments {"by":["size","wait_required"]}.')
+
+
+def test_errors_count_per_tool_and_a_good_call_forgives_them(evidence: Evidence) -> None:
+    wrong: tuple[str, dict[str, Any]] = ("failure_breakdown", {"by": "size"})
+    other: tuple[str, dict[str, Any]] = ("nothing", {})
+    steps = [wrong, other, wrong, BREAKDOWN, wrong, other, wrong, "KEEP: enough"]
+    result, model = play(evidence, *steps, limits=Limits(tool_retries=2))
+    assert result.stop_reason is StopReason.KEPT
+    model.assert_consumed()
+
+
+def test_tools_that_do_not_exist_count_together(evidence: Evidence) -> None:
+    result, _ = play(evidence, *[(name, {}) for name in ("a", "b", "c", "d")], limits=Limits(tool_retries=3))
+    assert result.stop_reason is StopReason.TOOL_RETRIES_LIMIT
+    assert "The tools are failure_breakdown" in str(result.messages[-3].content)
+
+
+def kinds(events: list[Event]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def test_events_tell_everything_in_order_and_the_end_once(evidence: Evidence, patch_arguments: dict[str, Any]) -> None:
+    events: list[Event] = []
+    result, _ = play(evidence, "I did it.", ("propose_patch", patch_arguments), on_event=events.append)
+    assert kinds(events) == [
+        "MessageAdded",
+        "MessageAdded",
+        "Retried",
+        "MessageAdded",
+        "MessageAdded",
+        "ToolStarted",
+        "ToolFinished",
+        "MessageAdded",
+        "SessionEnded",
+    ]
+    assert [event.message for event in events if isinstance(event, MessageAdded)] == list(result.messages)
+    finished = next(event for event in events if isinstance(event, ToolFinished))
+    assert finished.answer.id == "propose_patch#1"
+    assert finished.seconds >= 0
+    assert events[-1] == SessionEnded(StopReason.PATCH_ACCEPTED, result.note)
+    assert Retried("the reply called no tool") in events
+
+
+class Talker(ScriptedModel):
+    """Streams its words."""
+
+    def stream(self, messages: Any, tools: Any, on_text: Any) -> Completion:
+        completion = self.complete(messages, tools)
+        for word in str(completion.message.content).split(" "):
+            on_text(word)
+        return completion
+
+
+def test_a_model_streams_when_somebody_listens(evidence: Evidence) -> None:
+    events: list[Event] = []
+    run_session(Talker(["KEEP all of it"]), Toolbox(evidence), [], header=HEADER, on_event=events.append)
+    assert [event.text for event in events if isinstance(event, TextDelta)] == ["KEEP", "all", "of", "it"]
+
+
+class Interrupted(ScriptedModel):
+    """Is interrupted once its steps are played."""
+
+    def complete(self, messages: Any, tools: Any) -> Completion:
+        if not self.left:
+            raise KeyboardInterrupt
+        return super().complete(messages, tools)
+
+
+def test_an_interruption_leaves_a_whole_transcript_and_no_patch(evidence: Evidence, tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    result = run_session(Interrupted([BREAKDOWN]), Toolbox(evidence), [], header=HEADER, transcript=Transcript(path))
+    assert (result.stop_reason, result.accepted) == (StopReason.CANCELLED, None)
+    recording = read_transcript(path)
+    assert (recording.end.stop_reason, recording.messages) == ("cancelled", result.messages)
+
+
+def test_calls_that_an_interruption_leaves_open_are_answered(evidence: Evidence) -> None:
+    def interrupt(event: Event) -> None:
+        if isinstance(event, ToolStarted) and event.call.id == "call_2":
+            raise KeyboardInterrupt
+
+    result, _ = play(evidence, call_message(BREAKDOWN, BREAKDOWN, BREAKDOWN), on_event=interrupt)
+    assert result.stop_reason is StopReason.CANCELLED
+    told = [message for message in result.messages if isinstance(message, ToolMessage)]
+    assert [message.tool_call_id for message in told] == ["call_1", "call_2", "call_3"]
+    assert [message.content for message in told[1:]] == ["not carried out: cancelled"] * 2
+
+
+def test_an_engineer_that_is_interrupted_raises_after_its_transcript_is_whole(evidence: Evidence, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        ModelEngineer(Interrupted([BREAKDOWN])).design(evidence, tmp_path / "t.jsonl")
+    assert read_transcript(tmp_path / "t.jsonl").end.stop_reason == "cancelled"
+
+
+class Remote(ScriptedModel):
+    """Reports what its answers cost."""
+
+    def complete(self, messages: Any, tools: Any) -> Completion:
+        answer = super().complete(messages, tools)
+        return Completion(answer.message, Usage(requests=1, prompt_tokens=100, completion_tokens=7), seconds=0.25)
+
+
+def test_tokens_and_latency_of_each_request_are_recorded_where_the_model_reports_them(evidence: Evidence, tmp_path: Path) -> None:
+    for name, model in (("remote", Remote([BREAKDOWN, "KEEP"])), ("local", ScriptedModel([BREAKDOWN, "KEEP"]))):
+        run_session(model, Toolbox(evidence), [], header=HEADER, transcript=Transcript(tmp_path / name))
+    end = read_transcript(tmp_path / "remote").end
+    assert end.requests == (RequestCost(prompt_tokens=100, completion_tokens=7, seconds=0.25),) * 2
+    assert (end.seconds, end.usage.total_tokens) == (0.5, 214)
+    assert b"seconds" not in (tmp_path / "local").read_bytes().splitlines()[-1]
+
+
+def test_half_a_surrogate_pair_from_a_model_does_not_break_the_transcript(evidence: Evidence, tmp_path: Path) -> None:
+    result, _ = play(evidence, "KEEP \ud800 it", transcript=Transcript(tmp_path / "t.jsonl"))
+    assert result.note == "KEEP ? it"
+    assert read_transcript(tmp_path / "t.jsonl").assistant_messages[0].content == "KEEP ? it"
+
+
+def test_results_are_trimmed_to_the_budget_by_whole_rows(evidence: Evidence) -> None:
+    wide = ("failure_breakdown", {"by": ["size", "wait_required", "outcome"]})
+    result, _ = play(evidence, wide, "KEEP", token_budget=300)
+    (answer,) = answers(result)
+    assert answer["dropped_rows"] > 0
+    assert len(answer["rows"]) > 0

@@ -4,88 +4,35 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from envwright.agent.engineers import make_engineer
-from envwright.agent.messages import UserMessage
+from envwright.agent.engineers import ModelEngineer, make_engineer
+from envwright.agent.events import Event
+from envwright.agent.messages import AssistantMessage, UserMessage
 from envwright.agent.models import ModelError
 from envwright.agent.openai_model import OpenAIModel
+from envwright.agent.rule import RuleModel
+from envwright.agent.scripted import call_message
 from envwright.agent.stop import StopReason
 from envwright.agent.transcript import read_transcript
 from envwright.env.errors import MissingExtraError, UserError
 from envwright.tools.evidence import Evidence
+from envwright.tools.registry import tool_specs
+from tests.agent.openai_server import Server, chunk, reply, running, streamed
 
 KEY = "sk-secret-0123456789"
-
-
-class Server(ThreadingHTTPServer):
-    """Plays `(status, body)` answers and keeps the requests."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.answers: list[tuple[int, Any]] = []
-        self.requests: list[dict[str, Any]] = []
-        self.keys: list[str] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        self.server.requests.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-        self.server.keys.append(self.headers["authorization"])
-        self._answer(*(self.server.answers.pop(0) if self.server.answers else (404, {"error": {"message": "nothing left"}})))
-
-    def do_GET(self) -> None:
-        self._answer(*(self.server.answers.pop(0) if self.server.answers else (200, {"object": "list", "data": []})))
-
-    def _answer(self, status: int, body: Any) -> None:
-        text = body if isinstance(body, str) else json.dumps(body)
-        self.send_response(status)
-        self.send_header("content-type", "text/html" if isinstance(body, str) else "application/json")
-        self.send_header("retry-after-ms", "1")
-        self.send_header("content-length", str(len(text.encode())))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *args: Any) -> None:
-        pass
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    running = Server()
-    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield running
-    running.shutdown()
-    running.server_close()
-
-
-def reply(content: str | None = None, calls: list[tuple[str, Any]] | None = None, finish: str = "stop") -> tuple[int, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": content}
-    if calls:
-        message["tool_calls"] = [
-            {"id": f"server_{index}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-            for index, (name, arguments) in enumerate(calls)
-        ]
-    choice = {"index": 0, "message": message, "finish_reason": finish}
-    usage = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107}
-    return 200, {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
+    with running() as started:
+        yield started
 
 
 def ask(server: Server, **options: Any) -> Any:
@@ -97,10 +44,11 @@ def test_a_server_that_calls_tools_redesigns_the_config(
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    patch_arguments["edits"][0]["value"] = 0.3
     server.answers = [reply("Look first.", [("failure_breakdown", {"by": ["size"]})]), reply(None, [("propose_patch", patch_arguments)])]
     redesign = make_engineer("openai:m").design(evidence, tmp_path / "t.jsonl")
     assert redesign.stop_reason is StopReason.PATCH_ACCEPTED
-    assert redesign.config.sizes["4"].wait_ratio == 0.5
+    assert redesign.config.sizes["4"].wait_ratio == 0.3
     assert (redesign.usage.prompt_tokens, redesign.usage.completion_tokens) == (200, 14)
     assert {tool["function"]["name"] for tool in server.requests[0]["tools"]} >= {"failure_breakdown", "propose_patch"}
     roles = [message["role"] for message in server.requests[1]["messages"]]
@@ -114,6 +62,7 @@ def test_a_server_that_calls_tools_redesigns_the_config(
 
 
 def test_calls_written_as_text_are_carried_out(server: Server, evidence: Evidence, patch_arguments: dict[str, Any]) -> None:
+    patch_arguments["edits"][0]["value"] = 0.3
     call = json.dumps({"name": "propose_patch", "arguments": patch_arguments})
     server.answers = [
         reply('<think>hm</think><tool_call>{"name": "env_sta'),
@@ -230,3 +179,164 @@ def test_a_base_url_that_is_none_is_refused(server: Server, url: str) -> None:
 def test_the_representation_hides_key_and_credentials(server: Server) -> None:
     shown = repr(OpenAIModel("m", base_url="http://me:pass@localhost:8000/v1?k=1", api_key=KEY))
     assert shown == "OpenAIModel('m' at http://localhost:8000/v1)"
+
+
+def stream(server: Server, tools: list[dict[str, Any]] | None = None, **options: Any) -> tuple[Any, list[str]]:
+    pieces: list[str] = []
+    model = OpenAIModel("m", base_url=server.url, **options)
+    return model.stream([UserMessage(content="hi")], tools or [], pieces.append), pieces
+
+
+def test_the_rule_model_behind_a_server_gives_the_same_patch_streamed_or_not(server: Server, evidence: Evidence) -> None:
+    expected = make_engineer("rule").design(evidence)
+    seen: list[Event] = []
+    for listener in (None, seen.append):
+        server.model = RuleModel()
+        engineer = make_engineer("openai:m", base_url=server.url)
+        assert isinstance(engineer, ModelEngineer)
+        engineer.on_event, engineer.token_budget = listener, None
+        redesign = engineer.design(evidence)
+        assert (redesign.patch, redesign.stop_reason) == (expected.patch, StopReason.PATCH_ACCEPTED)
+    assert server.requests[-1]["stream"] is True
+    assert "stream" not in server.requests[0]
+
+
+def test_streamed_text_arrives_in_pieces_that_join_to_the_content(server: Server) -> None:
+    server.answers = [streamed(AssistantMessage(content="KEEP: the frontier is here \x1b[31mred\x1b[0m \u00e9"))]
+    completion, pieces = stream(server)
+    assert "".join(pieces) == completion.message.content == "KEEP: the frontier is here \x1b[31mred\x1b[0m \u00e9"
+    assert len(pieces) > 3
+    assert completion.usage.prompt_tokens == 100
+
+
+def test_streamed_tool_calls_are_put_together_in_order(server: Server, patch_arguments: dict[str, Any]) -> None:
+    message = call_message(("env_stats", {}), ("propose_patch", patch_arguments), content="both")
+    server.answers = [streamed(message, pieces=3)]
+    completion, pieces = stream(server, tool_specs())
+    assert completion.message == message
+    assert "".join(pieces) == "both"
+
+
+def test_a_call_streamed_as_text_is_read_and_not_shown(server: Server) -> None:
+    server.answers = [streamed(AssistantMessage(content='Look: <tool_call>{"name": "env_stats", "arguments": {}}</tool_call>'))]
+    completion, pieces = stream(server, tool_specs())
+    assert [call.function.name for call in completion.message.tool_calls] == ["env_stats"]
+    assert "".join(pieces) == "Look: "
+
+
+@pytest.mark.parametrize("tail", [[None], []])
+def test_a_stream_that_breaks_off_calls_nothing_and_says_so(server: Server, tail: list[Any]) -> None:
+    head = {"index": 0, "id": "a", "type": "function", "function": {"name": "propose_patch", "arguments": '{"summary"'}}
+    server.answers = [(200, [chunk(content="I "), chunk(tool_calls=[head]), *tail])]
+    completion, _ = stream(server, tool_specs(), max_retries=0)
+    assert completion.message == AssistantMessage(content="I ")
+    assert completion.problem is not None
+
+
+def test_a_stream_that_is_broken_from_the_start_is_an_error(server: Server) -> None:
+    server.answers = [(200, [None])]
+    with pytest.raises(ModelError) as caught:
+        stream(server, max_retries=0)
+    assert "\n" not in str(caught.value)
+
+
+def test_busy_servers_are_tried_again_before_a_stream(server: Server) -> None:
+    server.answers = [(429, {"error": {"message": "slow down"}}), streamed(AssistantMessage(content="KEEP"))]
+    assert stream(server)[0].message.content == "KEEP"
+
+
+def test_strict_tools_are_tried_first_and_left_where_the_server_refuses_them(server: Server) -> None:
+    def refuse(request: dict[str, Any]) -> tuple[int, Any] | None:
+        strict = any(tool["function"].get("strict") for tool in request.get("tools", []))
+        return (400, {"error": {"message": "strict is not supported"}}) if strict else None
+
+    server.refuse, server.answers = refuse, [reply("KEEP"), reply("KEEP")]
+    model = OpenAIModel("m", base_url=server.url, max_retries=0)
+    for _ in range(2):
+        assert model.complete([UserMessage(content="hi")], tool_specs()).message.content == "KEEP"
+    assert [bool(request["tools"][0]["function"].get("strict")) for request in server.requests] == [True, False, False]
+
+
+def test_strict_tools_require_every_argument_and_take_no_other(server: Server) -> None:
+    server.answers = [reply("KEEP")]
+    OpenAIModel("m", base_url=server.url).complete([UserMessage(content="hi")], tool_specs())
+
+    def objects(schema: Any) -> Iterator[dict[str, Any]]:
+        if isinstance(schema, dict):
+            if isinstance(schema.get("properties"), dict):
+                yield schema
+            for value in schema.values():
+                yield from objects(value)
+        elif isinstance(schema, list):
+            for value in schema:
+                yield from objects(value)
+
+    found = [part for tool in server.requests[0]["tools"] for part in objects(tool["function"]["parameters"])]
+    assert len(found) >= 5
+    assert all(part["required"] == list(part["properties"]) and part["additionalProperties"] is False for part in found)
+
+
+def test_an_error_that_is_no_refusal_of_strict_tools_is_reported_and_nothing_is_remembered(server: Server) -> None:
+    server.answers = [(400, {"error": {"message": "maximum context length exceeded"}})] * 2 + [reply("KEEP")]
+    model = OpenAIModel("m", base_url=server.url, max_retries=0)
+    with pytest.raises(ModelError, match="longer than the model's context"):
+        model.complete([UserMessage(content="hi")], tool_specs())
+    model.complete([UserMessage(content="hi")], tool_specs())
+    assert server.requests[-1]["tools"][0]["function"]["strict"] is True
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 5}}, "required": ["n"], "additionalProperties": False}
+
+
+def formats(server: Server) -> list[str | None]:
+    return [request.get("response_format", {}).get("type") for request in server.requests]
+
+
+@pytest.mark.parametrize(
+    ("refused", "status", "used"),
+    [((), 400, "json_schema"), (("json_schema",), 500, "json_object"), (("json_schema", "json_object"), 400, None)],
+)
+def test_the_dialect_of_json_answers_is_probed_once(server: Server, refused: tuple[str, ...], status: int, used: str | None) -> None:
+    def refuse(request: dict[str, Any]) -> tuple[int, Any] | None:
+        kind = request.get("response_format", {}).get("type")
+        return (status, {"error": {"message": f"{kind} is not supported"}}) if kind in refused else None
+
+    server.refuse, server.answers = refuse, [reply('{"n": 1}'), reply('{"n": 2}')]
+    model = OpenAIModel("m", base_url=server.url, max_retries=0)
+    for number in (1, 2):
+        answer = model.complete_json([UserMessage(content="hi")], SCHEMA)
+        assert (answer.message.content, answer.problem) == (f'{{"n": {number}}}', None)
+    assert formats(server) == [*refused, used, used]
+    assert ("JSON Schema" in server.requests[-1]["messages"][-1]["content"]) == (used is None)
+
+
+def test_a_server_that_ignores_the_format_in_silence_is_asked_in_words_and_repaired_once(server: Server) -> None:
+    server.answers = [reply("Sure!"), reply("Of course."), reply("n is 7"), reply('Here: {"n": 4}. Note [1].')]
+    answer = OpenAIModel("m", base_url=server.url).complete_json([UserMessage(content="hi")], SCHEMA)
+    assert answer.problem is None
+    assert (formats(server), answer.usage.requests) == (["json_schema", "json_object", None, None], 4)
+    assert "no JSON object" in server.requests[-1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize(("text", "words"), [('{"n": 9}', "maximum"), ('{"n": NaN}', "NaN"), ('{"n": 1, "n": 2}', "repeated")])
+def test_an_answer_that_breaks_the_schema_comes_back_with_its_problem(server: Server, text: str, words: str) -> None:
+    server.answers = [reply(text)]
+    answer = OpenAIModel("m", base_url=server.url).complete_json([UserMessage(content="hi")], SCHEMA)
+    assert answer.message.content == text
+    assert words in (answer.problem or "")
+
+
+def test_terminal_escapes_in_a_reply_stay_data_in_the_transcript(server: Server, evidence: Evidence, tmp_path: Path) -> None:
+    server.answers = [reply("KEEP: \x1b]0;owned\x07 \x1b[2J \x9b31m done")]
+    make_engineer("openai:m", base_url=server.url).design(evidence, tmp_path / "t.jsonl")
+    text = (tmp_path / "t.jsonl").read_text(encoding="utf-8")
+    assert "\x1b" not in text
+    assert "\\u001b[2J" in text
+    assert read_transcript(tmp_path / "t.jsonl").assistant_messages[0].content == "KEEP: \x1b]0;owned\x07 \x1b[2J \x9b31m done"
+
+
+def test_a_servers_error_is_shown_without_its_control_characters(server: Server) -> None:
+    server.answers = [(400, {"error": {"message": "no \x1b[31m way"}})]
+    with pytest.raises(ModelError) as caught:
+        ask(server, max_retries=0)
+    assert str(caught.value).isprintable()

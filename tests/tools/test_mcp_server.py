@@ -8,20 +8,23 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
-
-anyio = pytest.importorskip("anyio", reason="the MCP SDK is not installed: pip install 'envwright[mcp]'")
-pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'envwright[mcp]'")
-
-import mcp_types
-from mcp import Client, StdioServerParameters, stdio_client
 
 from envwright.env.jsonio import write_json, write_json_lines
 from envwright.env.patch import read_patch
 from envwright.tools.evidence import Evidence
 from envwright.tools.registry import TOOLS, Toolbox
+
+if TYPE_CHECKING:
+    import anyio
+    import mcp
+    import mcp_types
+    from mcp import Client
+else:
+    mcp = pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'envwright[mcp]'")
+    anyio, mcp_types = pytest.importorskip("anyio"), pytest.importorskip("mcp_types")
 
 ValueT = TypeVar("ValueT")
 
@@ -37,13 +40,13 @@ def files(evidence: Evidence, tmp_path: Path) -> list[str]:
     return ["mcp", "--config", str(tmp_path / "config.json"), "--rollouts", str(tmp_path / "rollouts.jsonl"), "--seed", str(evidence.seed)]
 
 
-def ask(arguments: list[str], questions: Callable[[Client], Awaitable[ValueT]], mode: str = "auto") -> ValueT:
+def ask(arguments: list[str], questions: Callable[[Client], Awaitable[ValueT]]) -> ValueT:
     """Start `envwright mcp`, connect, and ask."""
-    server = StdioServerParameters(command=sys.executable, args=["-c", SERVE, *arguments], cwd=Path(__file__).parents[2])
+    server = mcp.StdioServerParameters(command=sys.executable, args=["-c", SERVE, *arguments], cwd=Path(__file__).parents[2])
 
     async def run() -> ValueT:
         with anyio.fail_after(60):
-            async with Client(stdio_client(server), mode=mode) as client:
+            async with mcp.Client(mcp.stdio_client(server)) as client:
                 return await questions(client)
 
     answer: ValueT = anyio.run(run)
@@ -54,20 +57,15 @@ def text(result: mcp_types.CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, mcp_types.TextContent))
 
 
-def test_a_client_is_told_the_registrys_tools_and_their_schemas(files: list[str]) -> None:
-    async def questions(client: Client) -> mcp_types.ListToolsResult:
-        return await client.list_tools()
-
-    told = ask(files, questions).tools
+def assert_are_the_registrys(told: list[mcp_types.Tool]) -> None:
     assert [(tool.name, tool.description, tool.input_schema) for tool in told] == [
         (tool.name, tool.description, tool.parameters) for tool in TOOLS.values()
     ]
     assert [tool.name for tool in told if not (tool.annotations and tool.annotations.read_only_hint)] == ["propose_patch"]
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_session_over_mcp_gives_the_toolboxs_answers_and_writes_the_proposal(
-    files: list[str], evidence: Evidence, tmp_path: Path, mode: str
+    files: list[str], evidence: Evidence, tmp_path: Path
 ) -> None:
     calls: list[tuple[str, dict[str, Any]]] = [
         ("failure_breakdown", {"by": ["size"]}),
@@ -77,11 +75,12 @@ def test_a_session_over_mcp_gives_the_toolboxs_answers_and_writes_the_proposal(
         ("propose_patch", PATCH),
     ]
 
-    async def questions(client: Client) -> list[mcp_types.CallToolResult]:
-        return [await client.call_tool(name, arguments) for name, arguments in calls]
+    async def questions(client: Client) -> tuple[mcp_types.ListToolsResult, list[mcp_types.CallToolResult]]:
+        return await client.list_tools(), [await client.call_tool(name, arguments) for name, arguments in calls]
 
     out = tmp_path / "patch.json"
-    answers = ask([*files, "--out", str(out)], questions, mode)
+    told, answers = ask([*files, "--out", str(out)], questions)
+    assert_are_the_registrys(told.tools)
     toolbox = Toolbox(replace(evidence, history=()))
     for (name, arguments), answer in zip(calls, answers, strict=True):
         expected = toolbox.call(name, arguments)
@@ -122,9 +121,17 @@ def test_stdout_holds_nothing_but_protocol(files: list[str]) -> None:
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "propose_patch", "arguments": PATCH}},
     ]  # fmt: skip
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", SERVE, *files], **pipes, encoding="utf-8", cwd=Path(__file__).parents[2]) as process:
-        assert process.stdin and process.stdout and process.stderr
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE, *files],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        cwd=Path(__file__).parents[2],
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
         process.stdin.write("".join(json.dumps(line) + "\n" for line in lines))
         process.stdin.flush()
         answers = [json.loads(process.stdout.readline()) for _ in range(2)]

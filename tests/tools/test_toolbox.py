@@ -2,6 +2,9 @@ import json
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -9,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from envwright.env.instance import Instance
+from envwright.env.patch import PatchCheck
 from envwright.tools.arguments import inline_references
 from envwright.tools.errors import ToolError, ToolErrorCode
 from envwright.tools.evidence import Evidence
@@ -195,6 +200,87 @@ def test_text_is_never_cut_even_when_the_budget_cannot_be_met(toolbox: Toolbox) 
     assert result.content is not None
     assert (document["config"], document["patch"]) == (result.content["config"], result.content["patch"])
     assert document["id"] == "propose_patch#1"
+
+
+def test_what_to_mend_is_dropped_last(toolbox: Toolbox) -> None:
+    rows = [{"path": f"/sizes/{index}", "message": "x" * 40} for index in range(20)]
+    document = json.loads(ToolResult(id="a#1", name="a", content={"errors": rows, "diff": rows[:5]}).text(100))
+    assert document["diff"] == []
+    assert 0 < len(document["errors"]) < 20
+    assert document["dropped_rows"] == 25 - len(document["errors"])
+    assert document["dropped_from"] == ["diff", "errors"]
+
+
+def test_the_name_of_an_unknown_tool_is_not_repeated_at_any_length(toolbox: Toolbox) -> None:
+    assert len(failure(toolbox.call("x" * 100_000, "{}"))[1]) < 300
+
+
+def ticking(step: float) -> Callable[[], float]:
+    ticks = count()
+    return lambda: step * next(ticks)
+
+
+def test_a_simulation_that_takes_too_long_is_a_timeout_that_says_how_to_ask_for_less(evidence: Evidence) -> None:
+    toolbox = Toolbox(evidence, seconds=1.5, clock=ticking(1.0))
+    code, message = failure(toolbox.call("simulate_config", {"edits": [], "n": 4}))
+    assert code == "timeout"
+    assert message == "the call took longer than 1.5 s: 1 of 2 sizes were made, with n=4 boards each; ask for fewer boards with a smaller n"
+
+
+def test_no_time_is_left_for_the_policy_either(evidence: Evidence) -> None:
+    asked: list[int] = []
+
+    def probe(instances: Sequence[Instance]) -> list[list[bool]]:
+        asked.append(len(instances))
+        return [[True] for _ in instances]
+
+    slow = replace(evidence, probe=probe)
+    code, _ = failure(Toolbox(slow, seconds=4.5, clock=ticking(1.0)).call("simulate_config", {"edits": [], "n": 4}))
+    assert (code, asked) == ("timeout", [])
+
+
+def test_within_the_bound_the_answer_does_not_depend_on_the_clock(evidence: Evidence) -> None:
+    call = ("simulate_config", {"edits": [], "n": 4})
+    assert Toolbox(evidence).call(*call) == Toolbox(evidence, seconds=100, clock=ticking(1.0)).call(*call)
+
+
+def test_a_proposal_whose_feasibility_there_is_no_time_to_check_says_so(evidence: Evidence) -> None:
+    edits = [{"path": f"/sizes/{size}/hole_ratio", "value": 0.3, "reason": "r"} for size in (3, 4)]
+    result = Toolbox(evidence, seconds=1.5, clock=ticking(1.0), one_shot=True).call("propose_patch", {"summary": "s", "edits": edits})
+    assert result.content is not None
+    assert result.content["accepted"] is True
+    told = [warning["path"] for warning in result.content["warnings"] if warning["code"] == "not_checked"]
+    assert told == ["/sizes/4"]
+
+
+def test_an_example_of_every_tool_fits_its_schema_once_a_size_is_named(toolbox: Toolbox) -> None:
+    for tool in TOOLS.values():
+        Draft202012Validator(tool.parameters).validate(json.loads(tool.example.replace("<size>", "4")))
+        assert toolbox.call(tool.name, tool.example.replace("<size>", "4")).error is None
+
+
+def test_a_review_has_the_last_word_on_a_proposal(evidence: Evidence) -> None:
+    def refuse(check: PatchCheck, seen: Evidence) -> PatchCheck:
+        return check.model_copy(update={"accepted": False, "config": seen.config})
+
+    toolbox = Toolbox(evidence, review=refuse)
+    result = toolbox.call("propose_patch", ARGUMENTS["propose_patch"])
+    assert result.content is not None
+    assert result.content["accepted"] is False
+    assert toolbox.accepted is None
+
+
+def test_results_shown_before_the_session_may_be_cited_and_a_single_call_is_not_asked_for_any(evidence: Evidence) -> None:
+    edit = {"path": "/sizes/4/hole_ratio", "value": 0.1, "reason": "r", "evidence": ["failure_breakdown#0"]}
+
+    def codes(toolbox: Toolbox) -> list[str]:
+        result = toolbox.call("propose_patch", {"summary": "s", "edits": [edit]})
+        assert result.content is not None
+        return [warning["code"] for warning in result.content["warnings"]]
+
+    assert codes(Toolbox(evidence)) == ["unknown_evidence"]
+    assert codes(Toolbox(evidence, shown=["failure_breakdown#0"])) == []
+    assert codes(Toolbox(evidence, one_shot=True)) == []
 
 
 def test_an_error_is_told_in_words_and_json(toolbox: Toolbox) -> None:

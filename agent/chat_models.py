@@ -1,0 +1,76 @@
+"""Chat models by name: `openai:MODEL`, `local:PATH`, `local:smollm2`, `vllm:PATH`, `policy`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from envwright.agent.limits import Limits
+from envwright.agent.local_model import LocalModel
+from envwright.agent.models import ChatModel
+from envwright.agent.openai_model import OpenAIModel
+from envwright.agent.policy_model import policy_model
+from envwright.agent.smollm2 import smollm2_folder
+from envwright.agent.vllm_model import VllmModel
+from envwright.env.errors import UserError
+
+__all__ = ["CHAT_MODELS", "default_limits", "make_chat_model"]
+
+CHAT_MODELS = ("openai:MODEL", "local:PATH", "local:smollm2", "vllm:PATH", "policy")
+"""What `make_chat_model` takes."""
+
+SMOLLM2 = "smollm2"
+SMOLLM2_TOKENS = 256
+"""Tokens of one reply of `local:smollm2`: a patch of two edits fits, and a reply takes seconds on one processor."""
+SMOLLM2_REQUESTS = 5
+"""Requests of one session of `local:smollm2`, unless limits are given: a minute or two on one processor."""
+
+
+def make_chat_model(
+    spec: str,
+    *,
+    base_url: str | None = None,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    timeout: float = 120.0,
+    max_retries: int = 3,
+    seed: int = 0,
+    free_text: bool = False,
+    checkpoint: Path | None = None,
+) -> ChatModel:
+    """Return the chat model that a spec names.
+
+    Args:
+        spec: one of `CHAT_MODELS`.
+        base_url: the server of `openai:MODEL`; default `OPENAI_BASE_URL`.
+        temperature: of sampling; default: the server's, and 0 (the most likely token) in process.
+        max_tokens: bound on one reply.
+        timeout: seconds per try of `openai:MODEL`.
+        max_retries: tries after the first one of `openai:MODEL`.
+        seed: seed of the draws of a model in process.
+        free_text: let a model in process write any text beside tool calls, for conversations with a person.
+        checkpoint: the checkpoint that `policy` is.
+
+    Raises:
+        UserError: no such model, or it cannot be made; one line with the next step.
+    """
+    kind, _, argument = spec.partition(":")
+    heat = temperature or 0.0
+    if kind == "openai":
+        return OpenAIModel(
+            argument, base_url=base_url, temperature=temperature, max_tokens=max_tokens, timeout=timeout, max_retries=max_retries
+        )
+    if spec == f"local:{SMOLLM2}":
+        tokens = max_tokens or SMOLLM2_TOKENS
+        return LocalModel(smollm2_folder(), name=spec, max_tokens=tokens, temperature=heat, seed=seed, free_text=free_text)
+    if kind == "local" and argument:
+        return LocalModel(Path(argument), max_tokens=max_tokens or 512, temperature=heat, seed=seed, free_text=free_text)
+    if kind == "vllm" and argument:
+        return VllmModel(argument, max_tokens=max_tokens or 1_024, temperature=heat, seed=seed)
+    if spec == "policy":
+        return policy_model(checkpoint, max_tokens=max_tokens or 512, temperature=heat, seed=seed, free_text=free_text)
+    raise UserError(f"no chat model {spec!r}; the chat models are {', '.join(CHAT_MODELS)}")
+
+
+def default_limits(spec: str) -> Limits:
+    """Return the limits of a session with a model, where none are given."""
+    return Limits(request_limit=SMOLLM2_REQUESTS) if spec == f"local:{SMOLLM2}" else Limits()
