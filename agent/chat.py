@@ -7,6 +7,7 @@ of a rejection goes back to the model.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from envwright.agent.evidence_text import SHOWN_BREAKDOWN, visible_evidence
 from envwright.agent.limits import Limits
 from envwright.agent.loop import run_session
 from envwright.agent.messages import AssistantMessage, FunctionCall, Message, ToolCall, Usage, UserMessage
-from envwright.agent.models import ChatModel
+from envwright.agent.models import BoundedModel, ChatModel
 from envwright.agent.session import SessionResult
 from envwright.agent.stop import StopReason
 from envwright.agent.transcript import SessionEnd, SessionHeader, config_hash, read_transcript
@@ -102,6 +103,9 @@ class Chat:
 
         Returns:
             How the answer ended: `no_patch` for words, `patch_accepted` for a proposal, which is then pending.
+
+        Raises:
+            ModelError: the conversation no longer fits the model's context; it stays as it was.
         """
         before = len(self.messages) + 1
         seen = 0
@@ -114,13 +118,15 @@ class Chat:
             if self.on_event is not None and (seen > before or not isinstance(event, MessageAdded)):
                 self.on_event(event)
 
+        messages = (*self.messages, UserMessage(content=text))
+        limits, token_budget = self._fitted(messages)
         result = run_session(
             self.model,
             self._toolbox,
-            (*self.messages, UserMessage(content=text)),
+            messages,
             header=self._header(),
-            limits=self.limits,
-            token_budget=self.token_budget,
+            limits=limits,
+            token_budget=token_budget,
             nudges=0,
             on_event=listen,
         )
@@ -188,6 +194,17 @@ class Chat:
             self._take_up(message)
         if recording.end.patch is not None:
             self.approved = check_patch(self.evidence.config, recording.end.patch.to_json())
+
+    def _fitted(self, messages: Sequence[Message]) -> tuple[Limits, int | None]:
+        """Return the limits and the budget of a tool result, fitted to a model whose context is short.
+
+        Raises:
+            ModelError: the conversation no longer fits.
+        """
+        if not isinstance(self.model, BoundedModel):
+            return self.limits, self.token_budget
+        limits, budget = self.model.fitted(messages, self._toolbox.specs(), self.limits)
+        return limits, min(budget, self.token_budget or budget)
 
     def _take_up(self, message: Message) -> None:
         """Follow a loaded message: its calls, or the decision that it tells."""

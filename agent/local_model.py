@@ -11,7 +11,7 @@ import importlib.util
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ _DECIDING = ("propose_patch",)
 """Tools that may end a session."""
 _DECISIONS = 2
 """Replies at the end of a fitted session that must decide: a proposal and its repair. A small model would look for ever."""
+_UNSTUCK = 0.8
+"""Temperature at which a greedy reply is drawn anew when it repeats the one before: the most likely reply would never change."""
 _SMALLEST_RESULT = 200
 """Tokens that a tool result should get at least."""
 _JSON_CHARACTERS = 2
@@ -130,7 +132,8 @@ class LocalModel:
     def complete_json(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Completion:
         """Decode one JSON document that follows the schema; see `complete`."""
         constraint = self._loaded().grammars.document(schema)
-        decoded, text, prompt_tokens = self._decode(messages, (), constraint, None)
+        sampling = Sampling(self.temperature, seed=self.seed + len(messages))
+        decoded, text, prompt_tokens = self._decode(self._segments(messages, ()), constraint, None, sampling)
         problem = None if decoded.ended else "the answer was cut at the token limit; answer more briefly"
         return Completion(self._remember(AssistantMessage(content=text), messages, ()), _usage(prompt_tokens, decoded), problem)
 
@@ -164,13 +167,21 @@ class LocalModel:
         return limits.model_copy(update={"request_limit": requests}), budget
 
     def _reply(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], on_text: Callable[[str], None] | None) -> Completion:
-        constraint = self._loaded().grammars.reply(self._choice(messages, tools)) if tools and not self.free_text else None
         gate = TextGate(on_text) if on_text is not None else None
-        decoded, text, prompt_tokens = self._decode(messages, tools, constraint, gate)
-        message, problem = assistant_reply(text, messages, cut=not decoded.ended)
+        segments = self._segments(messages, tools)
+        sampling, spent = Sampling(self.temperature, seed=self.seed + len(messages)), Usage()
+        while True:
+            constraint = self._loaded().grammars.reply(self._choice(messages, tools)) if tools and not self.free_text else None
+            decoded, text, prompt_tokens = self._decode(segments, constraint, gate, sampling)
+            message, problem = assistant_reply(text, messages, cut=not decoded.ended)
+            spent += Usage(completion_tokens=len(decoded.ids))
+            if sampling.temperature > 0 or not _repeats(message, messages):
+                break
+            sampling = replace(sampling, temperature=_UNSTUCK)
         if gate is not None:
             gate.finish()
-        return Completion(self._remember(message, messages, tools), _usage(prompt_tokens, decoded), problem)
+        spent += Usage(requests=1, prompt_tokens=prompt_tokens)
+        return Completion(self._remember(message, messages, tools), spent, problem)
 
     def _choice(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
         """Return the tools that the next reply may call: in the last replies of a fitted session only those that decide."""
@@ -180,11 +191,14 @@ class LocalModel:
         return [tool for tool in tools if tool["function"]["name"] in _DECIDING] or tools
 
     def _decode(
-        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], constraint: Constraint | None, gate: TextGate | None
+        self,
+        segments: Sequence[Segment],
+        constraint: Constraint | None,
+        gate: TextGate | None,
+        sampling: Sampling,
     ) -> tuple[Decoded, str, int]:
         """Decode a reply; returns it, its text, and the number of tokens of the prompt."""
         loaded = self._loaded()
-        segments = self._segments(messages, tools)
         length = sum(map(len, segments))
         room = loaded.context - length
         if room < min(self.max_tokens, _SMALLEST_REPLY):
@@ -197,7 +211,6 @@ class LocalModel:
             if gate is not None:
                 gate.show(self._text(ids))
 
-        sampling = Sampling(self.temperature, seed=self.seed + len(messages))
         decoded = loaded.decoder.decode(segments, min(self.max_tokens, room), constraint=constraint, sampling=sampling, on_ids=on_ids)
         text = self._text(decoded.ids[:-1] if decoded.ended else decoded.ids)
         if gate is not None:
@@ -282,6 +295,14 @@ def _end_ids(tokenizer: Any, model: Any, name: str) -> list[int]:
     if not ids:
         raise ModelError(f"{name} names no end-of-sequence token; set eos_token_id in its generation_config.json")
     return sorted(ids)
+
+
+def _repeats(message: AssistantMessage, messages: Sequence[Message]) -> bool:
+    """True when a reply makes the same calls as the one before."""
+    last = next((said for said in reversed(messages) if isinstance(said, AssistantMessage)), None)
+    if last is None or not message.tool_calls:
+        return False
+    return [call.function for call in message.tool_calls] == [call.function for call in last.tool_calls]
 
 
 def _usage(prompt_tokens: int, decoded: Decoded) -> Usage:

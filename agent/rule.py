@@ -109,7 +109,9 @@ def _next_step(messages: Sequence[Message], exchanges: Sequence[_Exchange]) -> t
     for proposal in proposals:
         edits = _corrected(edits, proposal)
     if not edits:
-        return "neither the trial nor the checks left an edit standing; considered were " + "; ".join(edit.reason for edit in planned)
+        considered = "; ".join(edit.reason for edit in planned)
+        refusal = f"; the last refusal: {_refusal(proposals[-1])}" if proposals else ""
+        return f"neither the trial nor the checks left an edit standing; considered were {considered}{refusal}"
     if len(proposals) >= MAX_PROPOSALS:
         return f"{len(proposals)} proposals were refused, the last because {_refusal(proposals[-1])}"
     cited = [exchange.id for exchange in (counted, *simulations[-1:]) if exchange.id is not None]

@@ -116,6 +116,9 @@ def _block(text: str, position: int) -> tuple[list[FunctionCall], int]:
             if not calls:
                 raise _UnreadableError("a <tool_call> block is empty")
             return calls, min(len(text), position + len(_CLOSE))
+        if calls and text.startswith(_OPEN, position):  # the model left out the closing tag
+            position += len(_OPEN)
+            continue
         if calls and text[position] not in "{[":
             raise _UnreadableError(f"{text[position : position + 20]!r} follows the JSON in a <tool_call> block; write nothing after it")
         found, position = _calls_at(text, position)

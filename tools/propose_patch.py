@@ -85,11 +85,12 @@ def _citations(edits: tuple[Edit, ...], known_ids: Collection[str] | None) -> It
 
 def _healthy(edits: tuple[Edit, ...], evidence: Evidence) -> Iterator[PatchProblem]:
     """Warn of edits that give a healthy bucket more data or make it easier."""
-    rates = _validation_rates(evidence)
-    for edit in edits:
-        bucket, knob = _bucket_and_knob(edit)
+    wasted = [edit for edit in edits if _wasted(evidence.config, edit)]
+    rates = _validation_rates(evidence) if wasted else {}
+    for edit in wasted:
+        bucket, _ = _bucket_and_knob(edit)
         n, valid = rates.get(bucket, (0, 0))
-        if n < HEALTHY_SAMPLES or valid < HEALTHY_RATE * n or not _wasted(evidence.config.sizes[bucket], knob, edit.value):
+        if n < HEALTHY_SAMPLES or valid < HEALTHY_RATE * n:
             continue
         message = (
             f"bucket {bucket} is healthy ({valid} of {n} validation completions valid): take data from it or make it harder, or leave it"
@@ -97,10 +98,11 @@ def _healthy(edits: tuple[Edit, ...], evidence: Evidence) -> Iterator[PatchProbl
         yield PatchProblem(path=edit.path, code="healthy_size", message=message)
 
 
-def _wasted(knobs: Knobs, knob: str, value: float) -> bool:
+def _wasted(config: GeneratorConfig, edit: Edit) -> bool:
     """True when the new value means more data (data ratio) or easier boards (any other knob)."""
-    before: float = getattr(knobs, knob)
-    return value > before if knob == "data_ratio" else value < before
+    bucket, knob = _bucket_and_knob(edit)
+    before: float = getattr(config.sizes[bucket], knob)
+    return edit.value > before if knob == "data_ratio" else edit.value < before
 
 
 def _validation_rates(evidence: Evidence) -> dict[str, tuple[int, int]]:

@@ -121,6 +121,18 @@ def tool_specs() -> list[dict[str, Any]]:
     ]
 
 
+def _narrowed(node: Any, sizes: str) -> Any:
+    """Return a schema whose patterns of paths take these sizes only."""
+    if isinstance(node, list):
+        return [_narrowed(item, sizes) for item in node]
+    if not isinstance(node, dict):
+        return node
+    narrowed = {key: _narrowed(value, sizes) for key, value in node.items()}
+    if isinstance(node.get("pattern"), str):
+        narrowed["pattern"] = node["pattern"].replace("/sizes/[0-9]+/", f"/sizes/{sizes}/")
+    return narrowed
+
+
 class Toolbox:
     """The tools over one evidence, for one session.
 
@@ -161,8 +173,9 @@ class Toolbox:
         return self._accepted
 
     def specs(self) -> list[dict[str, Any]]:
-        """Return the tools in OpenAI's function-calling shape."""
-        return tool_specs()
+        """Return the tools in OpenAI's function-calling shape; paths name the sizes of the current config and no others."""
+        specs: list[dict[str, Any]] = _narrowed(tool_specs(), f"({'|'.join(self.evidence.config.sizes)})")
+        return specs
 
     def call(self, name: str, arguments: str | dict[str, Any]) -> ToolResult:
         """Call a tool with arguments as plain data or as the JSON text that a model wrote."""

@@ -50,7 +50,9 @@ def _editing_reader() -> Callable[[], str | None]:
 
     completer = WordCompleter([*COMMANDS, *(f"/tool {name}" for name in TOOLS)], sentence=True)
     depth = ColorDepth.DEPTH_1_BIT if "NO_COLOR" in os.environ else None
-    session: PromptSession[str] = PromptSession(PROMPT, history=_history(), completer=completer, color_depth=depth)
+    session: PromptSession[str] = PromptSession(
+        PROMPT, history=_history(), completer=completer, complete_while_typing=False, color_depth=depth
+    )
 
     def read() -> str | None:
         while True:

@@ -19,7 +19,12 @@ from envwright.env.errors import UserError
 
 __all__ = ["main"]
 
-ENGINEER_HELP = "who redesigns: rule, fixed, random, learnability, openai:MODEL (set OPENAI_BASE_URL for a local server), replay:TRANSCRIPT"
+ENGINEER_HELP = (
+    "who redesigns: rule, fixed, random, learnability, openai:MODEL (set OPENAI_BASE_URL for a local server), local:PATH or local:smollm2, "
+    "vllm:PATH, policy, replay:TRANSCRIPT"
+)
+
+GUARD_RAILS_HELP = "bounds on a patch, as JSON (default: at most 8 knobs, bounded steps, no size starved)"
 
 REPORTED_HELP = "show the figures that the paper reports on its own boards below"
 
@@ -127,9 +132,7 @@ def _add_agent_commands(command: _Add) -> None:
     redesign.add_argument("--engineer", default="rule", metavar="SPEC", help=ENGINEER_HELP)
     for name, (metavar, text) in _WORK_OPTIONS.items():
         redesign.add_argument(f"--{name}", metavar=metavar, help=text)
-    redesign.add_argument(
-        "--guard-rails", metavar="FILE|off", help="bounds on a patch, as JSON (default: at most 8 knobs, bounded steps, no size starved)"
-    )
+    redesign.add_argument("--guard-rails", metavar="FILE|off", help=GUARD_RAILS_HELP)
     redesign.add_argument("--seed", type=int, default=0, metavar="S", help="seed of what tools sample")
     redesign.add_argument("--out", metavar="FILE", help="write the patch")
     redesign.add_argument("--transcript", metavar="FILE", help="write the engineer's conversation")
@@ -151,6 +154,8 @@ def _add_session_commands(command: _Add) -> None:
     _add_evidence(chat)
     chat.add_argument("--engineer", default="rule", metavar="SPEC", help=ENGINEER_HELP)
     chat.add_argument("--seed", type=int, default=0, metavar="S", help="seed of what tools sample")
+    chat.add_argument("--context", metavar=_WORK_OPTIONS["context"][0], help=_WORK_OPTIONS["context"][1])
+    chat.add_argument("--guard-rails", metavar="FILE|off", help=GUARD_RAILS_HELP)
     chat.add_argument("--load", metavar="FILE", help="go on with a saved conversation")
     chat.add_argument("--out", metavar="FILE", help="write an approved patch here (default with --run: where the run takes it up)")
     chat.add_argument("--transcript", metavar="FILE", help="write the conversation (default: into the run folder, or not at all)")
@@ -159,6 +164,7 @@ def _add_session_commands(command: _Add) -> None:
     mcp.add_argument("--run", metavar="DIR", help="a run folder: evidence of its latest finished stage")
     _add_evidence(mcp)
     mcp.add_argument("--seed", type=int, default=0, metavar="S", help="seed of what tools sample")
+    mcp.add_argument("--guard-rails", metavar="FILE|off", help=GUARD_RAILS_HELP)
     mcp.add_argument(
         "--approval",
         default="human",

@@ -22,14 +22,14 @@ from envwright.env.jsonio import dump_json, parse_json, read_text, write_json
 from envwright.tools.registry import Toolbox, tool_specs
 from envwright.training.evidence import file_evidence, given_evidence
 
-__all__ = ["redesign", "tool"]
+__all__ = ["redesign", "tool", "work_of"]
 
 
 def redesign(arguments: argparse.Namespace) -> int:
     """`envwright redesign`"""
     if not arguments.config or not arguments.rollouts:
         raise UserError("give both --config FILE and --rollouts FILE")
-    engineer = oversee(make_engineer(arguments.engineer), _work(arguments), make_approval(arguments.approval or "auto"))
+    engineer = oversee(make_engineer(arguments.engineer), work_of(arguments), make_approval(arguments.approval or "auto"))
     engineer.check()
     evidence = file_evidence(Path(arguments.config), Path(arguments.rollouts), arguments.seed)
     result = engineer.design(evidence, Path(arguments.transcript) if arguments.transcript else None)
@@ -50,15 +50,16 @@ def redesign(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _work(arguments: argparse.Namespace) -> WorkSettings:
-    """How the engineer works, from the command's options."""
+def work_of(arguments: argparse.Namespace) -> WorkSettings:
+    """Return how the engineer works, from a command's options; an option that the command does not have counts as not given."""
     raw: dict[str, Any] = {}
-    if arguments.context is not None:
-        raw["context"] = parse_context(arguments.context).spec
-    if arguments.engineering is not None:
-        raw["engineering"] = arguments.engineering
-    if arguments.guard_rails is not None:
-        raw["guard_rails"] = None if arguments.guard_rails == "off" else read_guard_rails(Path(arguments.guard_rails)).to_json()
+    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    if "context" in given:
+        raw["context"] = parse_context(given["context"]).spec
+    if "engineering" in given:
+        raw["engineering"] = given["engineering"]
+    if "guard_rails" in given:
+        raw["guard_rails"] = None if given["guard_rails"] == "off" else read_guard_rails(Path(given["guard_rails"])).to_json()
     return WorkSettings.parse(raw, "the engineer's options")
 
 

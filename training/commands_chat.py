@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from envwright.agent.chat import Chat
+from envwright.agent.chat_models import CHAT_MODELS, default_limits, make_chat_model
 from envwright.agent.chat_rule import ChattingRule
 from envwright.agent.context import Bookkeeping
-from envwright.agent.engineers import ModelEngineer, make_engineer
-from envwright.agent.rule import RuleModel
+from envwright.agent.engineers import RESULT_TOKENS, make_engineer
+from envwright.agent.models import ChatModel, CheckedModel
 from envwright.agent.visible import visible
 from envwright.env.errors import UserError
 from envwright.env.jsonio import write_json
@@ -24,6 +25,7 @@ from envwright.tools.evidence import Evidence
 from envwright.training.approval_files import read_waiting, write_waiting
 from envwright.training.chat_console import ChatConsole
 from envwright.training.chat_terminal import line_reader
+from envwright.training.commands_agent import work_of
 from envwright.training.evidence import given_evidence
 from envwright.training.runstore import RunStore
 
@@ -34,12 +36,11 @@ _WIDEST = 100
 
 def chat(arguments: argparse.Namespace) -> int:
     """`envwright chat`"""
-    engineer = _engineer(arguments.engineer)
-    evidence = given_evidence(arguments.run, arguments.config, arguments.rollouts, arguments.seed)
     store = RunStore.open(Path(arguments.run)) if arguments.run else None
-    model = ChattingRule() if isinstance(engineer.model, RuleModel) else engineer.model
-    books = _bookkeeping(store)
-    talk = Chat(model, evidence, limits=engineer.limits, token_budget=engineer.token_budget, bookkeeping=books)
+    model = _model(arguments.engineer, store)
+    evidence = given_evidence(arguments.run, arguments.config, arguments.rollouts, arguments.seed)
+    limits, budget = default_limits(arguments.engineer), None if isinstance(model, ChattingRule) else RESULT_TOKENS
+    talk = Chat(model, evidence, work=work_of(arguments), limits=limits, token_budget=budget, bookkeeping=_bookkeeping(store))
     console = ChatConsole(talk, _style(), _write, _approver(store, talk, arguments.out), lambda: None)
     _greet(console, arguments, evidence)
     transcript = _transcript(store, arguments.transcript)
@@ -76,12 +77,23 @@ def _style() -> TextStyle:
     return replace(text_style(sys.stdout, os.environ), width=max(40, min(columns, _WIDEST)))
 
 
-def _engineer(spec: str) -> ModelEngineer:
-    engineer = make_engineer(spec)
-    if not isinstance(engineer, ModelEngineer):
-        raise UserError(f"engineer {spec!r} cannot hold a conversation; give rule or a language model, such as openai:MODEL")
-    engineer.check()
-    return engineer
+def _model(spec: str, store: RunStore | None) -> ChatModel:
+    """Return who answers, found to be there.
+
+    Raises:
+        UserError: no such engineer, one that cannot talk, or a model that cannot be reached.
+    """
+    if spec == "rule":
+        return ChattingRule()
+    if spec.partition(":")[0] not in {name.partition(":")[0] for name in CHAT_MODELS}:
+        make_engineer(spec)
+        raise UserError(f"engineer {spec!r} cannot hold a conversation; give rule, {', '.join(CHAT_MODELS)}")
+    finished = store.finished_stages() if store is not None else 0
+    checkpoint = store.stage(finished - 1).checkpoint if store is not None and finished else None
+    model = make_chat_model(spec, free_text=True, checkpoint=checkpoint)
+    if isinstance(model, CheckedModel):
+        model.check()
+    return model
 
 
 def _bookkeeping(store: RunStore | None) -> Bookkeeping | None:

@@ -6,11 +6,13 @@ import argparse
 import sys
 from pathlib import Path
 
+from envwright.agent.approval import Reviewer
 from envwright.env.jsonio import write_json
 from envwright.env.patch import Patch, PatchCheck
 from envwright.tools.mcp_server import OnAccepted, make_server, serve
 from envwright.tools.registry import Toolbox
 from envwright.training.approval_files import Status, has_next_stage, write_waiting
+from envwright.training.commands_agent import work_of
 from envwright.training.evidence import given_evidence
 from envwright.training.runstore import RunStore
 
@@ -20,7 +22,7 @@ __all__ = ["mcp"]
 def mcp(arguments: argparse.Namespace) -> int:
     """`envwright mcp`"""
     evidence = given_evidence(arguments.run, arguments.config, arguments.rollouts, arguments.seed)
-    server = make_server(Toolbox(evidence), _recorder(arguments))
+    server = make_server(Toolbox(evidence, review=Reviewer(work_of(arguments).guard_rails)), _recorder(arguments))
     where = arguments.run or arguments.rollouts
     print(f"envwright mcp: serving {len(evidence.rollouts)} rollouts of {where} on stdin and stdout; end with Ctrl-D", file=sys.stderr)
     serve(server)

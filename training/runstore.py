@@ -192,9 +192,12 @@ class RunStore:
         Raises:
             UserError: the folder exists and is not empty.
         """
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        begun = ".run.json."  # what is left of a run that was killed before it began
+        if path.exists() and (not path.is_dir() or not all(entry.name.startswith(begun) for entry in path.iterdir())):
             raise UserError(f"{path} exists already: continue it with --resume, or choose another folder with --out")
         store = cls(path)
+        if path.exists():
+            remove_temporary_files(path)
         versions = {name: metadata.version(name) for name in _PACKAGES}
         write_json(path / "run.json", {"settings": settings.to_json(), "versions": {"envwright": __version__, **versions}})
         return store

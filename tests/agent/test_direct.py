@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from envwright.agent.direct import answer_schema
@@ -166,3 +168,23 @@ def test_what_the_model_calls_instead_of_answering_is_not_carried_out(evidence: 
     model = ScriptedModel([step, patch()])
     result = ModelEngineer(model, work=WorkSettings(engineering="direct")).design(evidence)
     assert (result.stop_reason, result.usage.tool_calls) == (StopReason.KEPT, 0)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), how=st.sampled_from(["direct", "direct-config"]))
+def test_no_answer_whatever_crashes_and_the_config_changes_only_by_an_accepted_one(
+    evidence: Evidence, data: st.DataObject, how: Engineering
+) -> None:
+    text = patch(edit(0.2)) if how == "direct" else whole(s4={"wait_ratio": 0.2})
+    for _ in range(data.draw(st.integers(0, 4))):
+        at = data.draw(st.integers(0, len(text)))
+        cut = data.draw(st.integers(0, 12))
+        text = (
+            text[:at]
+            + data.draw(st.sampled_from(["", '"', "{", "}", "[", "NaN", "1e999", "\\", "\ud800", "null", "<think>", "9"]))
+            + text[at + cut :]
+        )
+    result, _ = answer(evidence, text, text, how=how)
+    assert (result.config == evidence.config) is (result.patch is None)
+    assert (result.patch is not None) is (result.stop_reason is StopReason.PATCH_ACCEPTED)
+    assert all(0 <= knobs.wait_ratio <= 0.35 for _, knobs in result.config.buckets())

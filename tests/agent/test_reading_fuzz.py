@@ -25,8 +25,41 @@ CALLS = [
     ("sample_maps", {"n": 1, "size": 4, "wait_required": True}),
     ("env_stats", {"stage": 3}),
 ]
-PIECES = ["<tool_call>", "</tool_call>", "<think>", "</think>", "```", "```json\n", '"', "\\", "{", "}", "[", "]", ",", ":", "NaN", "Infinity"]
-PIECES += ["-1e999", "null", "\x00", "\x1b[31m", "\x9b", "\ud800", "\u2028", "é", '"name"', '"arguments"', "propose_patch", " ", "\n", "0", "1e5"]
+PIECES = [
+    "<tool_call>",
+    "</tool_call>",
+    "<think>",
+    "</think>",
+    "```",
+    "```json\n",
+    '"',
+    "\\",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "NaN",
+    "Infinity",
+]
+PIECES += [
+    "-1e999",
+    "null",
+    "\x00",
+    "\x1b[31m",
+    "\x9b",
+    "\ud800",
+    "\u2028",
+    "é",
+    '"name"',
+    '"arguments"',
+    "propose_patch",
+    " ",
+    "\n",
+    "0",
+    "1e5",
+]
 
 
 def written(rng: random.Random) -> str:
@@ -35,7 +68,13 @@ def written(rng: random.Random) -> str:
     for name, arguments in rng.sample(CALLS, rng.choice([1, 1, 2])):
         given = rng.choice([arguments, json.dumps(arguments), json.dumps(json.dumps(arguments))])
         call = json.dumps({"name": name, "arguments": given})
-        forms = [f"<tool_call>\n{call}\n</tool_call>", f"```json\n{call}\n```", call, f"<tool_call>{call}", f"```\n<tool_call>{call}</tool_call>\n```"]
+        forms = [
+            f"<tool_call>\n{call}\n</tool_call>",
+            f"```json\n{call}\n```",
+            call,
+            f"<tool_call>{call}",
+            f"```\n<tool_call>{call}</tool_call>\n```",
+        ]
         parts.append(rng.choice(forms))
     before = rng.choice(["", "", "I look first. ", f"<think>{parts[0]}</think>", "KEEP? No: "])
     return before + rng.choice(["\n", ""]).join(parts) + rng.choice(["", "", " Note [1].", "}"])
@@ -113,7 +152,9 @@ def test_every_mutated_argument_text_of_a_tool_call_ends_in_an_answer_or_a_typed
         name, arguments = rng.choice(CALLS)
         other = json.dumps(rng.choice(CALLS)[1])
         ends[outcome(toolbox, mutated(name, name, rng) if rng.random() < 0.05 else name, mutated(json.dumps(arguments), other, rng))] += 1
-    assert min(ends[kind] for kind in ("answer", "accepted patch", "bad_json", "validation_failed", "unknown_tool", "not_found")) >= 10, ends
+    assert min(ends[kind] for kind in ("answer", "accepted patch", "bad_json", "validation_failed", "unknown_tool", "not_found")) >= 10, (
+        ends
+    )
 
 
 def test_unmutated_messages_are_never_read_as_nothing(small: Evidence) -> None:

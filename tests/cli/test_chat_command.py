@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -122,7 +121,7 @@ def test_a_line_that_cannot_be_carried_out_is_told_and_the_session_goes_on(talk:
     ("arguments", "told"),
     [
         (("--config", "config.json"), "give --run DIR, or both --config FILE and --rollouts FILE"),
-        ((*EVIDENCE, "--engineer", "fixed"), "engineer 'fixed' cannot hold a conversation; give rule or a language model"),
+        ((*EVIDENCE, "--engineer", "fixed"), "engineer 'fixed' cannot hold a conversation; give rule, openai:MODEL, "),
         (("--run", "."), "no run here (no run.json)"),
     ],
 )
@@ -187,16 +186,16 @@ class Terminal:
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "80", "XDG_STATE_HOME": str(folder), **environment},
         )  # fmt: skip
         os.close(slave)
-        self.seen = ""
+        self.seen, self.at = "", 0
 
-    def until(self, mark: str, seconds: float = 60.0) -> str:
+    def until(self, mark: str, seconds: float = 60.0) -> None:
+        """Read until the mark comes, from after the one before it."""
         end = time.monotonic() + seconds
-        start = len(self.seen)
-        while mark not in self.seen[start:]:
+        while (found := self.seen.find(mark, self.at)) < 0:
             ready, _, _ = select.select([self.master], [], [], max(0.0, end - time.monotonic()))
-            assert ready, f"{mark!r} did not come: {self.seen[start:]!r}"
+            assert ready, f"{mark!r} did not come: {self.seen[self.at :]!r}"
             self.seen += os.read(self.master, 4096).decode("utf-8", "replace")
-        return self.seen[start:]
+        self.at = found + len(mark)
 
     def type(self, keys: str) -> None:
         os.write(self.master, keys.encode("utf-8"))
@@ -220,16 +219,15 @@ def terminal(folder: Path) -> Iterator[Callable[..., Terminal]]:
 def test_a_terminal_has_completion_history_and_ends_with_ctrl_d(terminal: Callable[..., Terminal], folder: Path) -> None:
     pytest.importorskip("prompt_toolkit", reason="prompt_toolkit is not installed: pip install 'envwright[chat]'")
     chat = terminal(TERM="xterm", NO_COLOR="1", PROMPT_TOOLKIT_NO_CPR="1")
+    row = "4x4       0.500       0.200       0.250"
+    for keys, marks in [("/con\t", ["fig"]), ("\r", [row]), ("\x1b[A\r", [row]), ("/x\r", ["no command /x"]), ("half a line\x03", [])]:
+        if keys != "\r":
+            chat.until("you>")
+        chat.type(keys)
+        for mark in marks:
+            chat.until(mark)
     chat.until("you>")
-    chat.type("/con\t")
-    chat.until("fig")
-    chat.type("\r")
-    chat.until("4x4       0.500       0.200       0.250")
-    chat.type("\x1b[A\r")
-    chat.until("4x4       0.500       0.200       0.250")
-    chat.type("/nonsense\r")
-    chat.until("error: no command /nonsense")
-    chat.type("\x03\x04")
+    chat.type("\x04")
     assert chat.process.wait(timeout=30) == 0
-    history: Any = (folder / "envwright" / "chat_history").read_text(encoding="utf-8")
+    history = (folder / "envwright" / "chat_history").read_text(encoding="utf-8")
     assert "+/config" in history
