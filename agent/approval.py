@@ -89,12 +89,12 @@ class PolicyApproval:
     """Approves what stays within guard rails of its own, usually narrower than the session's.
 
     Args:
-        rails: the bounds; their warnings do not count.
+        rails: the bounds; beyond one of them a patch is rejected, whatever `bounds` says. Their warnings do not count.
         name: what the bounds are called, for the reason of a rejection.
     """
 
     def __init__(self, rails: GuardRails, name: str = "the approval policy") -> None:
-        self.rails, self.name = rails, name
+        self.rails, self.name = rails.model_copy(update={"bounds": "refuse"}), name
 
     def decide(self, check: PatchCheck, evidence: Evidence) -> Decision:
         """Hold the patch against the rails."""

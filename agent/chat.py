@@ -93,6 +93,8 @@ class Chat:
         """Every tool call so far, the person's own included."""
         self.pending: PatchCheck | None = None
         """The proposal that waits for a decision."""
+        self.proposer = model.name
+        """Who made the last proposal."""
         self.approved: PatchCheck | None = None
         """The proposal that was approved last."""
         self._toolbox = self._new_toolbox()
@@ -132,7 +134,7 @@ class Chat:
         )
         self.messages, self.usage = result.messages, self.usage + result.usage
         if result.accepted is not None:
-            self.pending = result.accepted
+            self.pending, self.proposer = result.accepted, self.model.name
         return result
 
     def call(self, name: str, arguments: str) -> NumberedCall:
@@ -140,13 +142,14 @@ class Chat:
         before = self._own_toolbox.accepted
         answer = self._own_toolbox.call(name, arguments)
         if self._own_toolbox.accepted is not before:
-            self.pending = self._own_toolbox.accepted
+            self.pending, self.proposer = self._own_toolbox.accepted, "a person"
         call = ToolCall(id=f"own_{len(self.calls) + 1}", function=FunctionCall(name=name, arguments=arguments))
         return self._number(call, answer, None)
 
-    def offer(self, patch: Patch) -> PatchCheck:
+    def offer(self, patch: Patch, by: str) -> PatchCheck:
         """Make somebody else's patch pending, when it passes the checks and the guard rails."""
         call = self.call("propose_patch", dump_json({"summary": patch.summary, "edits": [edit.to_json() for edit in patch.edits]}))
+        self.proposer = by
         return PatchCheck.model_validate(call.answer.content)
 
     def approve(self) -> PatchCheck:

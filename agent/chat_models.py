@@ -19,9 +19,9 @@ CHAT_MODELS = ("openai:MODEL", "local:PATH", "local:smollm2", "vllm:PATH", "poli
 """What `make_chat_model` takes."""
 
 SMOLLM2 = "smollm2"
-SMOLLM2_TOKENS = 256
-"""Tokens of one reply of `local:smollm2`: a patch of two edits fits, and a reply takes seconds on one processor."""
-SMOLLM2_REQUESTS = 5
+SMOLLM2_TOKENS = 192
+"""Tokens of one reply of `local:smollm2`: a patch of two edits fits, in about 15 s on one core."""
+SMOLLM2_REQUESTS = 4
 """Requests of one session of `local:smollm2`, unless limits are given: a minute or two on one processor."""
 
 

@@ -103,8 +103,12 @@ def _brief(value: Any) -> str:
     if isinstance(value, list):
         if all(isinstance(item, str) for item in value):
             return ",".join(visible(item) for item in value) or "none"
-        return f"{len(value)} item{'' if len(value) == 1 else 's'}"
+        return _count(len(value), "item")
     return visible(value) if isinstance(value, str) else visible(dump_json(value))
+
+
+def _count(n: int, thing: str) -> str:
+    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
 
 
 def _came_back(call: NumberedCall) -> str:
@@ -117,7 +121,7 @@ def _came_back(call: NumberedCall) -> str:
         "env_stats": lambda got: f"{len(got['buckets'])} sizes",
         "sample_maps": lambda got: f"{len(got['samples'])} of {got['matching']} boards",
         "simulate_config": lambda got: f"{len(got['buckets'])} sizes, {'feasible' if got['feasible'] else 'infeasible'}",
-        "propose_patch": lambda got: "passed the checks" if got["accepted"] else f"refused, {len(got['errors'])} errors",
+        "propose_patch": lambda got: "passed the checks" if got["accepted"] else f"refused, {_count(len(got['errors']), 'error')}",
     }
     return tellers[answer.name](content) if answer.name in tellers else f"{len(content)} fields"
 

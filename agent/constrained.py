@@ -23,6 +23,12 @@ _SEPARATORS = (", ", ": ")
 """Layout of `tojson` in chat templates: a call that is read back from the history looks like the one that was written."""
 
 
+_PLAIN = r"[ !#-;=-\[\]-~]"
+"""Printable ASCII without quotes, backslashes and the beginning of a tag."""
+_LONGEST = 128
+"""Longest repetition that is written as one."""
+_REPEATS = 3
+"""Most repetitions of a character class that a pattern repeats without a bound, such as the digits of a size."""
 _MOST_CHOICES = 6
 """Choices of which every subset is spelled out: 64 lists at most."""
 
@@ -45,7 +51,11 @@ class GrammarBounds:
 
 
 def bounded_schema(schema: Any, bounds: GrammarBounds) -> Any:
-    """Return a JSON Schema in which every free string, list and integer has an upper bound; bounds that it states stay."""
+    """Return a JSON Schema in which every free string, list and integer has an upper bound; bounds that it states stay.
+
+    Free strings are of printable ASCII without quotes and backslashes: xgrammar lets control characters into a string whose
+    length is bounded, and JSON does not.
+    """
     if isinstance(schema, list):
         return [bounded_schema(item, bounds) for item in schema]
     if not isinstance(schema, Mapping):
@@ -53,12 +63,33 @@ def bounded_schema(schema: Any, bounds: GrammarBounds) -> Any:
     choices = _choices(schema)
     if choices is not None:
         return {"enum": choices}
-    limits = {"string": ("maxLength", bounds.characters), "array": ("maxItems", bounds.items), "integer": ("maximum", bounds.integer)}
     result = {key: value if key in ("enum", "const", "default") else bounded_schema(value, bounds) for key, value in schema.items()}
-    name, limit = limits.get(str(schema.get("type")), ("", 0))
-    if name and not {name, "enum", "const", "pattern"} & set(schema):
-        result[name] = limit
+    if {"enum", "const"} & set(schema):
+        return result
+    if schema.get("type") == "string":
+        return {"type": "string", "pattern": _pattern(schema, bounds)}
+    if schema.get("type") == "array":
+        result.setdefault("maxItems", max(bounds.items, schema.get("minItems", 0)))
+    if schema.get("type") == "integer":
+        result.setdefault("maximum", max(bounds.integer, schema.get("minimum", 0)))
     return result
+
+
+def _pattern(schema: Mapping[str, Any], bounds: GrammarBounds) -> str:
+    """Return the regular expression of a string: its own with bounded repetitions, or printable text of a bounded length."""
+    if isinstance(schema.get("pattern"), str):
+        own: str = schema["pattern"]
+        return own.replace("]+", f"]{{1,{_REPEATS}}}").replace("]*", f"]{{0,{_REPEATS}}}")
+    least = schema.get("minLength", 0)
+    most = max(least, min(schema.get("maxLength", bounds.characters), bounds.characters))
+    return f"^{_repeated(_PLAIN, least, most)}$"
+
+
+def _repeated(character: str, least: int, most: int) -> str:
+    """Return a repetition as a row of short ones: xgrammar 0.2.7 fails on one of more than 128."""
+    whole, rest = divmod(most - least, _LONGEST)
+    row = [f"{character}{{{least}}}"] if least else []
+    return "".join([*row, *[f"{character}{{0,{_LONGEST}}}"] * whole, *([f"{character}{{0,{rest}}}"] if rest else [])])
 
 
 def _choices(schema: Mapping[str, Any]) -> list[list[Any]] | None:
@@ -79,7 +110,7 @@ def reply_grammar(tools: Sequence[Mapping[str, Any]], bounds: GrammarBounds) -> 
         UserError: a schema is beyond xgrammar.
     """
     xgr = _xgrammar()
-    keep = xgr.Grammar.from_ebnf(f'root ::= "{KEEP}: " [ -;=-~]{{1,{bounds.characters}}}')
+    keep = xgr.Grammar.from_regex(f"{KEEP}: {_repeated(_PLAIN, 1, bounds.characters)}")
     return xgr.Grammar.union(*(_call_grammar(xgr, tool["function"], bounds) for tool in tools), keep)
 
 
@@ -164,6 +195,10 @@ class TokenConstraint:
     def accept(self, token: int) -> None:
         """Go on by the chosen token."""
         self._matcher.accept_token(token)
+
+    def accepts(self, text: str) -> bool:
+        """Go on by a text; true when the grammar takes it as a whole reply."""
+        return bool(self._matcher.accept_string(text)) and bool(self._matcher.is_completed())
 
     def forced(self) -> list[int]:
         """Go on by the text that the grammar forces, such as the keys of an object, and return its tokens."""

@@ -31,7 +31,10 @@ _SEVERITY_OF_CODE = {"no_evidence": "evidence", "unknown_evidence": "evidence", 
 
 
 class GuardRails(FrozenModel):
-    """Bounds on one patch. The defaults let every patch of the `rule` engineer through."""
+    """Bounds on one patch.
+
+    By default a well-formed patch is warned of, and refused only when the generator cannot fill what it asks for.
+    """
 
     max_edits: StrictInt = Field(default=8, ge=1, le=1_000)
     """Most knobs that a patch edits, 1 or more (scaled shares do not count): few changes can be told apart afterwards."""
@@ -43,6 +46,8 @@ class GuardRails(FrozenModel):
     """Largest change of a wait ratio in a stage, over 0 to 1."""
     min_share: float = Field(default=0.25, ge=0, le=1)
     """No size's data ratio falls below this fraction of an equal share, 0 to 1: a size that is starved is forgotten."""
+    bounds: Severity = "warn"
+    """What a patch beyond one of the bounds above means."""
     healthy: Severity = "warn"
     """What an edit of a healthy size means: one whose boards of each measured kind succeed at healthy_rate or more, and that is not saturated."""
     healthy_rate: float = Field(default=0.5, ge=0, le=1)
@@ -84,9 +89,10 @@ def judge(check: PatchCheck, evidence: Evidence, rails: GuardRails) -> PatchChec
     """
     if not check.accepted or check.patch is None:
         return check
-    errors = [*_too_many(check, rails), *_too_far(check.diff, rails), *_starved(evidence.config, check.config, rails)]
+    errors: list[PatchProblem] = []
     warnings: list[PatchProblem] = []
     found = [(_SEVERITY_OF_CODE.get(warning.code), warning) for warning in check.warnings]
+    found += [("bounds", problem) for problem in _beyond_bounds(check, evidence.config, rails)]
     found += [("healthy", problem) for problem in _healthy_touched(check, evidence, rails)]
     for rail, problem in found:
         severity: Severity = getattr(rails, rail) if rail is not None else "warn"
@@ -102,6 +108,10 @@ def refused(
 ) -> PatchCheck:
     """Return the refusal of a patch that is well formed: nothing changes."""
     return check.model_copy(update={"accepted": False, "errors": errors, "warnings": warnings, "diff": (), "config": config, "patch": None})
+
+
+def _beyond_bounds(check: PatchCheck, before: GeneratorConfig, rails: GuardRails) -> list[PatchProblem]:
+    return [*_too_many(check, rails), *_too_far(check.diff, rails), *_starved(before, check.config, rails)]
 
 
 def _too_many(check: PatchCheck, rails: GuardRails) -> Iterator[PatchProblem]:

@@ -7,23 +7,20 @@ computed.
 
 from __future__ import annotations
 
-import importlib.util
-import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from envwright.agent.chat_prompt import ChatPrompt
-from envwright.agent.constrained import GrammarBounds, ReplyGrammars
-from envwright.agent.decoder import Constraint, Decoded, Decoder, Sampling, Segment
+from envwright.agent.constrained import GrammarBounds
+from envwright.agent.decoder import Constraint, Decoded, Sampling, Segment
 from envwright.agent.limits import Limits
+from envwright.agent.local_weights import LoadedModel, load_model, require_packages
 from envwright.agent.messages import AssistantMessage, Message, Usage
 from envwright.agent.models import Completion, ModelError
 from envwright.agent.reply import assistant_reply
 from envwright.agent.text_gate import TextGate
-from envwright.env.errors import MissingExtraError, UserError
+from envwright.env.errors import UserError
 from envwright.tools.results import CHARACTERS_PER_TOKEN
 
 __all__ = ["LocalModel"]
@@ -40,19 +37,6 @@ _SMALLEST_RESULT = 200
 """Tokens that a tool result should get at least."""
 _JSON_CHARACTERS = 2
 """Characters of JSON in a token of a small vocabulary, where digits stand alone; measured on SmolLM2 with `failure_breakdown`: 2.1."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    """What is made when the model is first asked."""
-
-    tokenizer: Any
-    prompt: ChatPrompt
-    decoder: Decoder
-    grammars: ReplyGrammars
-    context: int
-    end_ids: frozenset[int]
-    end_mark: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +62,7 @@ class LocalModel:
         seed: seed of the draws.
         free_text: let a reply be any text beside tool calls, for conversations with a person; constrained replies are a
             tool call, or KEEP and a reason.
+        bounds: for what the tools' schemas leave open; default: so that an average call fits `max_tokens`.
 
     Raises:
         MissingExtraError: torch, transformers or xgrammar is not installed.
@@ -93,14 +78,16 @@ class LocalModel:
         temperature: float = 0.0,
         seed: int = 0,
         free_text: bool = False,
+        bounds: GrammarBounds | None = None,
     ) -> None:
-        _require_packages()
+        require_packages()
         if not (path / "config.json").is_file():
             what = "is a file, expected a folder" if path.is_file() else "holds no config.json" if path.is_dir() else "no such folder"
             raise UserError(f"local:{path}: {what}; give the folder of a transformers model, or local:smollm2")
         self.path, self._name = path, name or f"local:{path.resolve().name}"
         self.max_tokens, self.temperature, self.seed, self.free_text = max_tokens, temperature, seed, free_text
-        self._parts: _Loaded | None = None
+        self._bounds = bounds or GrammarBounds.within(max_tokens)
+        self._parts: LoadedModel | None = None
         self._history: _History | None = None
         self._decides_after: int | None = None
 
@@ -243,58 +230,10 @@ class LocalModel:
         text: str = self._loaded().tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text
 
-    def _loaded(self) -> _Loaded:
+    def _loaded(self) -> LoadedModel:
         if self._parts is None:
-            self._parts = self._load()
+            self._parts = load_model(self.path, self._name, self._bounds)
         return self._parts
-
-    def _load(self) -> _Loaded:
-        """Read tokenizer and weights; nothing is fetched from anywhere."""
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-        from transformers.utils import logging as messages
-
-        messages.disable_progress_bar()
-        logging.getLogger("transformers").setLevel(logging.ERROR)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        dtype = torch.bfloat16 if device == "cuda" or _fast_bfloat16(torch) else torch.float32
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(self.path, local_files_only=True)
-            model = AutoModelForCausalLM.from_pretrained(self.path, dtype=dtype, local_files_only=True).to(device).eval()
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise ModelError(f"{self._name} cannot be loaded from {self.path}: {' '.join(str(error).split())[:200]}") from None
-        end_ids = _end_ids(tokenizer, model, self._name)
-        bounds = GrammarBounds.within(self.max_tokens)
-        end_mark = tokenizer.convert_ids_to_tokens(tokenizer.eos_token_id) if tokenizer.eos_token_id is not None else ""
-        return _Loaded(
-            tokenizer,
-            ChatPrompt(tokenizer, self._name),
-            Decoder(model, end_ids),
-            ReplyGrammars(tokenizer, model.config.vocab_size, end_ids, bounds),
-            int(model.config.max_position_embeddings),
-            frozenset(end_ids),
-            end_mark,
-        )
-
-
-def _fast_bfloat16(torch: Any) -> bool:
-    """True where the processor computes in bfloat16: prompts are read three times as fast, in half the memory."""
-    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return bool(supported is not None and supported())
-
-
-def _end_ids(tokenizer: Any, model: Any, name: str) -> list[int]:
-    """Return every token that ends a reply: those of the generation config, and the tokenizer's.
-
-    Raises:
-        ModelError: there is none.
-    """
-    given = model.generation_config.eos_token_id
-    ids = {*(given if isinstance(given, list) else [given]), tokenizer.eos_token_id} - {None}
-    if not ids:
-        raise ModelError(f"{name} names no end-of-sequence token; set eos_token_id in its generation_config.json")
-    return sorted(ids)
 
 
 def _repeats(message: AssistantMessage, messages: Sequence[Message]) -> bool:
@@ -307,9 +246,3 @@ def _repeats(message: AssistantMessage, messages: Sequence[Message]) -> bool:
 
 def _usage(prompt_tokens: int, decoded: Decoded) -> Usage:
     return Usage(requests=1, prompt_tokens=prompt_tokens, completion_tokens=len(decoded.ids))
-
-
-def _require_packages() -> None:
-    for package in ("torch", "transformers", "xgrammar"):
-        if importlib.util.find_spec(package) is None:
-            raise MissingExtraError(package, "local", "the engineer local:PATH")

@@ -8,6 +8,7 @@ for models that report them, so the transcript of a reproducible model is the sa
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO
@@ -24,6 +25,13 @@ from envwright.env.jsonio import dump_json, parse_json, read_text
 from envwright.env.patch import Patch
 
 __all__ = ["Recording", "RequestCost", "SessionEnd", "SessionHeader", "Transcript", "config_hash", "read_transcript"]
+
+
+_UNSEEN = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+"""What JSON may hold as it is and a terminal would act on, or not show: control characters above ASCII, marks of direction.
+
+They can only stand inside JSON strings, where their escapes mean the same; the control characters of ASCII are escaped anyway.
+"""
 
 
 def config_hash(config: GeneratorConfig) -> str:
@@ -121,7 +129,7 @@ class Transcript:
 
     def add(self, record: Message | SessionHeader | SessionEnd) -> None:
         """Add one line; the result line closes the file."""
-        line = dump_json(record.to_json())
+        line = _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", dump_json(record.to_json()))
         self.lines.append(line)
         if self._file is None:
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 
@@ -20,6 +20,7 @@ from envwright.env.labelling import TOO_HARD, Labelled, judge
 from envwright.env.sampling import Draw, Sampler, constructed_draws, uniform_draws
 from envwright.env.seeding import random_stream
 from envwright.env.strata import Stratum
+from envwright.env.walks import walk_draws
 
 __all__ = ["Candidate", "Request", "SamplerChoice", "choose_sampler", "make_candidate"]
 
@@ -35,29 +36,35 @@ NATURAL_ENOUGH = 0.0035
 """Below this acceptance rejection would need too many draws even for that."""
 NATURAL_TRIES = 5_000
 """Uniform draws for such a board; after them it is constructed like the others."""
+WALK_HOLES = 0.375
+"""From this share of holes on a crowd walks without a pilot, which would cost seconds to say the same."""
 _PILOT_DRAWS = 512
 _PILOT_TOO_HARD = 20
+_CROWD_ACCEPTED, _CROWD_WASTE = 4, 9
+"""Of a crowd's uniform boards so many must fit before so much of the solver's work is lost, or its agents walk."""
+_WASTE = {TOO_HARD: 3, "unsolvable": 3, "wait-free": 1, "wait-required": 1}
+"""What is lost with a board that does not fit: the longest searches are those that end without a plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class SamplerChoice:
     """How a stratum's boards are made."""
 
-    construct: bool = False
-    """Construct boards."""
+    main: Sampler = Sampler.REJECTION
+    """What draws the boards."""
     natural: bool = True
-    """Make every fourth board by rejection all the same."""
+    """Where boards are constructed: make every fourth by rejection all the same."""
 
     @property
     def natural_tries(self) -> int:
         """Uniform draws for the boards that come by rejection where the others are constructed."""
-        return NATURAL_TRIES if self.construct else 0
+        return NATURAL_TRIES if self.main is Sampler.CONSTRUCTION else 0
 
     def sampler(self, index: int) -> Sampler:
         """Return the sampler of an index."""
-        if self.construct and not (self.natural and index % NATURAL_STRIDE == 0):
-            return Sampler.CONSTRUCTION
-        return Sampler.REJECTION
+        if self.main is Sampler.CONSTRUCTION and self.natural and index % NATURAL_STRIDE == 0:
+            return Sampler.REJECTION
+        return self.main
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,8 @@ def make_candidate(request: Request) -> Candidate:
 
 def _draws(request: Request, rng: np.random.Generator) -> Iterator[tuple[Sampler, Draw | str]]:
     """Yield the boards to try, with what drew them."""
+    if request.sampler is Sampler.WALK:
+        yield from ((Sampler.WALK, draw) for draw in walk_draws(rng, request.stratum))
     if request.sampler is Sampler.REJECTION:
         uniform = uniform_draws(rng, request.stratum)
         limited = islice(uniform, min(request.natural_tries, request.max_tries // 2)) if request.natural_tries else uniform
@@ -129,8 +138,14 @@ def choose_sampler(stratum: Stratum) -> SamplerChoice:
     """Decide how a stratum's boards are made, from a pilot that depends on the stratum alone.
 
     Rejection is kept where it accepts at least `REJECTION_ENOUGH` of its draws, and otherwise where construction does not
-    accept `CONSTRUCTION_COST` times as many. Boards that never wait always come by rejection.
+    accept `CONSTRUCTION_COST` times as many. Boards that never wait come by rejection. Agents of a crowd
+    (`Stratum.is_crowd`) walk to their goals where holes are many or uniform boards are lost on the solver; as this is asked
+    of both wait labels together, the sampler does not give the label away.
     """
+    if stratum.is_crowd:
+        labels = (replace(stratum, wait_required=wait) for wait in (False, True))
+        walk = stratum.holes >= WALK_HOLES * stratum.size * stratum.size or not all(map(_crowd_fits, labels))
+        return SamplerChoice(Sampler.WALK if walk else Sampler.REJECTION)
     if not stratum.wait_required:
         return SamplerChoice()
     rejection = _pilot(stratum, Sampler.REJECTION, math.ceil(REJECTION_ENOUGH * _PILOT_DRAWS))
@@ -138,7 +153,20 @@ def choose_sampler(stratum: Stratum) -> SamplerChoice:
         return SamplerChoice()
     needed = math.floor(CONSTRUCTION_COST * rejection) + 1
     construct = _pilot(stratum, Sampler.CONSTRUCTION, needed) >= needed
-    return SamplerChoice(construct=construct, natural=rejection >= NATURAL_ENOUGH * _PILOT_DRAWS)
+    return SamplerChoice(Sampler.CONSTRUCTION if construct else Sampler.REJECTION, natural=rejection >= NATURAL_ENOUGH * _PILOT_DRAWS)
+
+
+@lru_cache(maxsize=1024)
+def _crowd_fits(stratum: Stratum) -> bool:
+    """Tell whether uniform boards of a crowd fit often enough for what the others cost."""
+    accepted = waste = 0
+    for draw in islice(uniform_draws(random_stream(0, "crowd", *stratum.key()), stratum), _PILOT_DRAWS):
+        found = draw if isinstance(draw, str) else judge(draw, stratum, None)
+        accepted += not isinstance(found, str)
+        waste += _WASTE.get(found, 0) if isinstance(found, str) else 0
+        if accepted >= _CROWD_ACCEPTED or waste >= _CROWD_WASTE:
+            break
+    return accepted >= _CROWD_ACCEPTED
 
 
 def _pilot(stratum: Stratum, sampler: Sampler, enough: int) -> int:

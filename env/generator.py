@@ -1,9 +1,9 @@
 """Makes instances that follow a config: exact counts per size, exact numbers of holes and of wait-required boards.
 
-Boards are made inside fixed strata (`envwright.env.strata`), by rejection or by construction, whichever a pilot finds
-cheaper (`envwright.env.candidates`); what made them is counted. Every instance has its own random streams, keyed by
-stratum and index, so the result is the same for any number of worker processes. A board appears once in a file as long
-as its stratum has new ones. Every stratum has to yield a first board before the bulk is made.
+Boards are made inside fixed strata (`envwright.env.strata`), by rejection, by construction or by letting a crowd walk, as
+a pilot decides (`envwright.env.candidates`); what made them is counted. Every instance has its own random streams, keyed
+by stratum and index, so the result is the same for any number of worker processes. A board appears once in a file as
+long as its stratum has new ones. Every stratum has to yield a first board before the bulk is made.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Acceptance:
     rejected: Counter[str] = field(default_factory=Counter)
     """Boards drawn and thrown away, by reason."""
     samplers: Counter[str] = field(default_factory=Counter)
-    """Instances by the sampler that made them: rejection, construction, enumeration."""
+    """Instances by the sampler that made them: rejection, construction, walk, enumeration."""
 
     draws: float = 0.0
     """Boards that had to be drawn for the instances, splits and repeats aside."""
@@ -255,6 +255,6 @@ class _Filler:
         """Say why the stratum cannot be filled."""
         why = ", ".join(f"{count} {reason}" for reason, count in candidate.rejected.most_common())
         advice = "change the size's hole_ratio or wait_ratio"
-        if candidate.rejected[TOO_HARD] >= MAX_TOO_HARD:
+        if candidate.rejected[TOO_HARD] >= MAX_TOO_HARD or self.stratum.is_crowd:
             advice = "use fewer agents, or " + advice
         return InfeasibleError(f"no board for {self.stratum} ({self._split} split) in {candidate.tries} tries: {why}; {advice}")

@@ -9,7 +9,7 @@ from envwright.env.independent import Mdd, cell_bits, conflict_free_paths, short
 from envwright.env.instance import Instance
 from envwright.env.sampling import Draw
 from envwright.env.solver import Solution, SolveStatus, solve
-from envwright.env.strata import Stratum
+from envwright.env.strata import CROWD, Stratum
 
 __all__ = ["OTHER_SPLIT", "SOLVED_REASONS", "TOO_HARD", "Labelled", "judge"]
 
@@ -19,9 +19,8 @@ OTHER_SPLIT = "other split"
 """Reason of a board that was not solved, because it belongs to another split."""
 SOLVED_REASONS = ("unsolvable", TOO_HARD, "wait-free", "wait-required")
 """Reasons of boards that were looked at after the split was: what is cheaper to see is seen before."""
-SOLVER_NODES, CROWD_NODES = 5_000, 400
-"""Search nodes per board, with up to `CROWD` agents and with more; past them a crowded board costs seconds and is left out."""
-CROWD = 5
+SOLVER_NODES, NARROW_NODES, CROWD_NODES = 5_000, 1_000, 400
+"""Search nodes per board: as a rule, for `CROWD` agents among many holes, for more agents; past them a board costs seconds and is left out."""
 REMEMBERED_SIZE = 4
 """Largest board side on which the same boards, up to symmetry, come up often enough to remember their labels."""
 _REMEMBERED = 50_000
@@ -81,7 +80,7 @@ def judge(draw: Draw, stratum: Stratum, split: Split | None) -> Labelled | str:
         return OTHER_SPLIT
     if independent:
         return Labelled(digest, holes, starts, goals, sum(map(len, mdds)) - len(mdds), max(map(len, mdds)) - 1)
-    solution = _solve(digest, size, holes, starts, goals)
+    solution = _solve(digest, stratum, holes, starts, goals)
     if solution.status is SolveStatus.UNSOLVABLE:
         return "unsolvable"
     if solution.sum_of_costs is None or solution.makespan is None or solution.wait_required is None:
@@ -92,12 +91,22 @@ def judge(draw: Draw, stratum: Stratum, split: Split | None) -> Labelled | str:
 
 
 def _solve(
-    digest: str, size: int, holes: tuple[tuple[int, int], ...], starts: tuple[tuple[int, int], ...], goals: tuple[tuple[int, int], ...]
+    digest: str,
+    stratum: Stratum,
+    holes: tuple[tuple[int, int], ...],
+    starts: tuple[tuple[int, int], ...],
+    goals: tuple[tuple[int, int], ...],
 ) -> Solution:
     """Solve a board, or remember its answer."""
     found = _known.get(digest)
     if found is None:
-        found = solve(size, holes, starts, goals, node_limit=SOLVER_NODES if len(starts) <= CROWD else CROWD_NODES)
-        if size <= REMEMBERED_SIZE and len(_known) < _REMEMBERED:
+        found = solve(stratum.size, holes, starts, goals, node_limit=_node_limit(stratum))
+        if stratum.size <= REMEMBERED_SIZE and len(_known) < _REMEMBERED:
             _known[digest] = found
     return found
+
+
+def _node_limit(stratum: Stratum) -> int:
+    if not stratum.is_crowd:
+        return SOLVER_NODES
+    return CROWD_NODES if stratum.num_agents > CROWD else NARROW_NODES

@@ -16,10 +16,12 @@ import numpy as np
 from envwright.env.independent import cell_bits, distance_layers
 from envwright.env.strata import Stratum
 
-__all__ = ["Draw", "Sampler", "constructed_draws", "uniform_draws"]
+__all__ = ["Draw", "Sampler", "constructed_draws", "largest_component", "layouts", "uniform_draws"]
 
 COMPONENT_RATIO = 0.4
 """Above this share of holes starts and goals are drawn in the largest connected component, or most goals would be out of reach."""
+CROWD_COMPONENT_RATIO = 0.15
+"""The same for a crowd: of many agents one is soon in another component."""
 PARKING_SHARE = 0.25
 """Share of constructed boards on which the one agent's goal is the cell itself, and the other passes later."""
 NEARNESS = 3.0
@@ -34,6 +36,8 @@ class Sampler(StrEnum):
     """Holes, starts and goals uniform; kept when the label fits."""
     CONSTRUCTION = "construction"
     """Built around a crossing of two agents; kept when the label fits."""
+    WALK = "walk"
+    """Goals at the end of a joint walk from the starts; kept when the label fits. For crowds that the solver can hardly settle."""
     ENUMERATION = "enumeration"
     """Taken from the list of all boards of a small stratum, after the others had found nearly all of them."""
 
@@ -55,7 +59,7 @@ class Draw:
 def uniform_draws(rng: np.random.Generator, stratum: Stratum) -> Iterator[Draw | str]:
     """Yield boards with uniform holes, starts and goals without end; a reason in place of a board that cannot be."""
     agents, connected = stratum.num_agents, _wants_component(stratum)
-    for holes, free, order, targets in _layouts(rng, stratum):
+    for holes, free, order, targets in layouts(rng, stratum):
         if connected:
             order, targets = _in_largest_component(stratum.size, free, order, targets)
             if len(order) < max(agents, 2):
@@ -71,7 +75,7 @@ def uniform_draws(rng: np.random.Generator, stratum: Stratum) -> Iterator[Draw |
 def constructed_draws(rng: np.random.Generator, stratum: Stratum) -> Iterator[Draw | str]:
     """Yield boards on which agents are likely to cross without end; a reason in place of one that did not work out."""
     agents = stratum.num_agents
-    for holes, free, order, targets in _layouts(rng, stratum):
+    for holes, free, order, targets in layouts(rng, stratum):
         pair = _crossing(rng.random(9).tolist(), free, stratum.size, order)
         if pair is None:
             yield "no crossing"
@@ -86,7 +90,7 @@ def constructed_draws(rng: np.random.Generator, stratum: Stratum) -> Iterator[Dr
         yield Draw(holes, free, [starts[name] for name in names], [goals[name] for name in names])
 
 
-def _layouts(rng: np.random.Generator, stratum: Stratum) -> Iterator[tuple[list[int], int, list[int], list[int]]]:
+def layouts(rng: np.random.Generator, stratum: Stratum) -> Iterator[tuple[list[int], int, list[int], list[int]]]:
     """Yield holes, the set of free cells, and two independent random orders of the free cells."""
     cells, holes, bits = stratum.size * stratum.size, stratum.holes, cell_bits(stratum.size)
     everything, batch = sum(bits), 2
@@ -105,16 +109,23 @@ def _layouts(rng: np.random.Generator, stratum: Stratum) -> Iterator[tuple[list[
 
 
 def _wants_component(stratum: Stratum) -> bool:
-    return stratum.holes > COMPONENT_RATIO * stratum.size * stratum.size
+    ratio = CROWD_COMPONENT_RATIO if stratum.is_crowd else COMPONENT_RATIO
+    return stratum.holes > ratio * stratum.size * stratum.size
 
 
-def _in_largest_component(size: int, free: int, order: list[int], targets: list[int]) -> tuple[list[int], list[int]]:
-    """Keep the cells of the largest connected component, in order."""
-    bits, width, rest, largest = cell_bits(size), size + 1, free, 0
+def largest_component(size: int, free: int) -> int:
+    """Return the cells of the largest connected component of a set of cells."""
+    width, rest, largest = size + 1, free, 0
     while rest.bit_count() > largest.bit_count():
         component = sum(distance_layers(rest, width, rest & -rest))
         rest ^= component
         largest = max(largest, component, key=int.bit_count)
+    return largest
+
+
+def _in_largest_component(size: int, free: int, order: list[int], targets: list[int]) -> tuple[list[int], list[int]]:
+    """Keep the cells of the largest connected component, in order."""
+    bits, largest = cell_bits(size), largest_component(size, free)
     return [cell for cell in order if bits[cell] & largest], [cell for cell in targets if bits[cell] & largest]
 
 

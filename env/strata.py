@@ -13,6 +13,11 @@ from envwright.env.errors import InfeasibleError
 
 __all__ = ["Stratum", "num_holes", "strata_of", "wait_count"]
 
+CROWD = 5
+"""Agents from which on boards can be beyond the solver's budget: so many where holes are many, more than that everywhere."""
+CROWD_HOLES = 0.25
+"""Share of holes above which `CROWD` agents are in each other's way."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
@@ -35,6 +40,12 @@ class Stratum:
     def num_free(self) -> int:
         """Cells that are no holes."""
         return self.size * self.size - self.holes
+
+    @property
+    def is_crowd(self) -> bool:
+        """Whether many uniform boards may be unsolvable or beyond the solver's budget."""
+        narrow = self.holes > CROWD_HOLES * self.size * self.size
+        return self.num_agents > CROWD or (self.num_agents == CROWD and narrow)
 
     def key(self) -> tuple[int, ...]:
         """Return the integers that name the stratum's random streams."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
+from time import process_time
 from typing import Self, TypeVar
 
 from envwright.env.errors import UserError
@@ -16,14 +17,17 @@ R = TypeVar("R")
 
 MAX_WORKERS = 64
 """Most processes that may be asked for."""
-_CHUNK = 8
+START_WORTH, SHARE_WORTH = 2.0, 0.1
+"""CPU seconds of work left from which on processes are started (each costs about half a second), or those that run are used."""
+TRIAL, CHUNK = 0.2, 0.1
+"""CPU seconds of work done in this process first, to see what an item costs, and of the work sent away at a time."""
 
 
 class Workers:
     """Maps a function over items, in this process (1 worker) or over several; a context manager.
 
     Several processes are spawned, so the function must be importable, and a script that asks for them needs the usual
-    `if __name__ == "__main__":`. They start when the first long sequence comes.
+    `if __name__ == "__main__":`. They start when there is work enough to be worth it.
     """
 
     def __init__(self, workers: int = 1) -> None:
@@ -41,9 +45,22 @@ class Workers:
             self._executor = None
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-        """Yield `function(item)` for every item, in order; short sequences are not worth sending away."""
-        if self._workers == 1 or len(items) <= _CHUNK:
-            return map(function, items)
+        """Yield `function(item)` for every item, in order; the clock decides where it is worked out, never what comes out."""
+        spent = 0.0
+        for done, item in enumerate(items):
+            if self._workers > 1 and done and spent >= TRIAL and self._is_worth(spent / done * (len(items) - done)):
+                chunk = min(int(CHUNK * done / max(spent, 1e-6)) + 1, (len(items) - done) // (2 * self._workers) + 1)
+                yield from self._pool().map(function, items[done:], chunksize=chunk)
+                return
+            begin = process_time()
+            result = function(item)
+            spent += process_time() - begin
+            yield result
+
+    def _is_worth(self, seconds_left: float) -> bool:
+        return seconds_left >= (START_WORTH if self._executor is None else SHARE_WORTH)
+
+    def _pool(self) -> Executor:
         if self._executor is None:
             self._executor = ProcessPoolExecutor(self._workers, mp_context=multiprocessing.get_context("spawn"))
-        return self._executor.map(function, items, chunksize=_CHUNK)
+        return self._executor

@@ -91,11 +91,13 @@ class Evidence:
 
 
 def _grouped(evidence: Evidence) -> dict[tuple[Split, int], list[Rollout]]:
+    """Group in one pass; logs come in long runs of one split and stage, so only a change of them looks its group up."""
     groups: dict[tuple[Split, int], list[Rollout]] = {}
+    split, stage = None, -1
+    members: list[Rollout] = []
     for rollout in evidence.rollouts:
-        key = (rollout.split, rollout.stage)
-        if key in groups:
-            groups[key].append(rollout)
-        else:
-            groups[key] = [rollout]
+        if rollout.split is not split or rollout.stage != stage:
+            split, stage = rollout.split, rollout.stage
+            members = groups.setdefault((split, stage), [])
+        members.append(rollout)
     return groups

@@ -15,7 +15,7 @@ from envwright.tools import failure_breakdown
 from envwright.tools.deadline import check_time
 from envwright.tools.errors import ToolError
 from envwright.tools.evidence import Evidence
-from envwright.tools.trial import try_knobs
+from envwright.tools.trial import same_instances, try_knobs
 
 __all__ = ["ProposePatchArguments", "judge", "run"]
 
@@ -59,7 +59,7 @@ def judge(raw: Mapping[str, Any], evidence: Evidence, known_ids: Collection[str]
         *check.warnings,
         *_citations(edits, known_ids),
         *_healthy(edits, evidence),
-        *_infeasible(edits, check.config, evidence.seed),
+        *_infeasible(edits, evidence.config, check.config, evidence.seed),
     )
     return check.model_copy(update={"warnings": warnings})
 
@@ -115,9 +115,13 @@ def _validation_rates(evidence: Evidence) -> dict[str, tuple[int, int]]:
     return {str(row.group["size"]): (row.n, valid[row.group["size"]]) for row in counted.rows}
 
 
-def _infeasible(edits: tuple[Edit, ...], config: GeneratorConfig, seed: int) -> Iterator[PatchProblem]:
-    """Warn of edited buckets that the generator cannot fill, and of those that there was no time to try."""
-    buckets = [bucket for bucket in dict.fromkeys(_bucket_and_knob(edit)[0] for edit in edits) if config.sizes[bucket].data_ratio > 0]
+def _infeasible(edits: tuple[Edit, ...], before: GeneratorConfig, config: GeneratorConfig, seed: int) -> Iterator[PatchProblem]:
+    """Warn of edited buckets that the generator cannot fill, and of those that there was no time to try.
+
+    A bucket that was filled before with the same knobs, its share aside, is not tried again.
+    """
+    edited = dict.fromkeys(_bucket_and_knob(edit)[0] for edit in edits)
+    buckets = [bucket for bucket in edited if _to_try(before.sizes[bucket], config.sizes[bucket])]
     for number, bucket in enumerate(buckets):
         knobs = config.sizes[bucket]
         try:
@@ -128,6 +132,10 @@ def _infeasible(edits: tuple[Edit, ...], config: GeneratorConfig, seed: int) -> 
             return
         if trial.reason is not None:
             yield PatchProblem(path=f"/sizes/{bucket}", code="infeasible", message=trial.reason)
+
+
+def _to_try(before: Knobs, after: Knobs) -> bool:
+    return after.data_ratio > 0 and (before.data_ratio == 0 or not same_instances(before, after))
 
 
 def _both_kinds(knobs: Knobs) -> Knobs:

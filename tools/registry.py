@@ -24,7 +24,7 @@ from envwright.tools.errors import ToolError, ToolErrorCode
 from envwright.tools.evidence import Evidence
 from envwright.tools.results import ToolFailure, ToolResult
 
-__all__ = ["TOOLS", "Review", "Tool", "ToolResult", "Toolbox", "tool_specs"]
+__all__ = ["TOOLS", "Review", "Tool", "ToolResult", "Toolbox", "tool_specs", "typed_tool"]
 
 ArgumentsT = TypeVar("ArgumentsT", bound=FrozenModel)
 
@@ -76,9 +76,19 @@ def _schema(model: type[FrozenModel]) -> dict[str, Any]:
     return inline_references(model.model_json_schema())
 
 
-def _tool(
+def typed_tool(
     name: str, arguments: type[ArgumentsT], output: type[FrozenModel], run: Callable[[ArgumentsT, Evidence], FrozenModel], example: str
 ) -> Tool:
+    """Return a tool whose arguments are validated before it runs.
+
+    Args:
+        name: name that a model calls it by.
+        arguments: model of the arguments; its docstring is the tool's description.
+        output: model of the answer.
+        run: the tool.
+        example: arguments as JSON text, shown to a model that cannot write any.
+    """
+
     def call(raw: dict[str, Any], evidence: Evidence, _known_ids: tuple[str, ...] | None) -> FrozenModel:
         return run(validate(arguments, raw), evidence)
 
@@ -91,16 +101,16 @@ _PATCH = '{"summary":"<what the patch is for>","edits":[' + _EDIT + ',"reason":"
 TOOLS: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
-        _tool(
+        typed_tool(
             "failure_breakdown",
             failure_breakdown.FailureBreakdownArguments,
             failure_breakdown.FailureBreakdown,
             failure_breakdown.run,
             '{"by":["size","wait_required"]}',
         ),
-        _tool("env_stats", env_stats.EnvStatsArguments, env_stats.EnvStats, env_stats.run, "{}"),
-        _tool("sample_maps", sample_maps.SampleMapsArguments, sample_maps.SampleMaps, sample_maps.run, '{"n":2}'),
-        _tool(
+        typed_tool("env_stats", env_stats.EnvStatsArguments, env_stats.EnvStats, env_stats.run, "{}"),
+        typed_tool("sample_maps", sample_maps.SampleMapsArguments, sample_maps.SampleMaps, sample_maps.run, '{"n":2}'),
+        typed_tool(
             "simulate_config",
             simulate_config.SimulateConfigArguments,
             simulate_config.SimulateConfig,

@@ -125,7 +125,9 @@ class ChatConsole:
         if self._stream is not None:
             self.write(self._stream.end())
             self._stream = None
-        if reason not in _QUIET:
+        if reason is StopReason.CANCELLED:
+            self.lines(f"({note})")
+        elif reason not in _QUIET:
             self._fail(f"{reason}: {note}")
 
     def _announce(self) -> None:

@@ -82,7 +82,7 @@ def _add_run_commands(command: _Add) -> None:
     run.add_argument("--engineer", metavar="SPEC", help=ENGINEER_HELP)
     for name, (metavar, text) in _WORK_OPTIONS.items():
         setting = name.replace("-", "_")
-        run.add_argument(f"--{name}", action="append", dest="overrides", type=_as_override(setting), metavar=metavar, help=text)
+        run.add_argument(f"--{name}", action="append", default=[], dest="overrides", type=_as_override(setting), metavar=metavar, help=text)
     run.add_argument(
         "--set",
         action="append",

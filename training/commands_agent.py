@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright.agent.approval import make_approval
+from envwright.agent.chat_view import patch_lines
 from envwright.agent.context_modules import parse_context
 from envwright.agent.engineers import make_engineer
 from envwright.agent.guardrails import read_guard_rails
@@ -19,10 +20,14 @@ from envwright.agent.visible import visible
 from envwright.agent.work_settings import WorkSettings
 from envwright.env.errors import UserError
 from envwright.env.jsonio import dump_json, parse_json, read_text, write_json
+from envwright.env.patch import PatchCheck
 from envwright.tools.registry import Toolbox, tool_specs
 from envwright.training.evidence import file_evidence, given_evidence
 
 __all__ = ["redesign", "tool", "work_of"]
+
+_WIDTH = 100
+"""Columns of what is printed about a patch."""
 
 
 def redesign(arguments: argparse.Namespace) -> int:
@@ -68,15 +73,10 @@ def _told(result: Redesign) -> Iterator[str]:
     if result.patch is None:
         yield f"no patch ({result.stop_reason}): {visible(result.note)}"
         return
-    yield f"patch ({result.stop_reason}): {visible(result.patch.summary)}"
-    edits = {edit.path: edit for edit in result.patch.edits}
-    for change in result.diff:
-        edit = edits.get(change.path)
-        cited = f" [{visible(', '.join(edit.evidence))}]" if edit is not None and edit.evidence else ""
-        reason = visible(edit.reason) if edit is not None else "scaled so that the shares sum to 1"
-        yield f"  {change.path:<22} {change.before:.3f} -> {change.after:.3f}   {reason}{cited}"
-    for warning in result.warnings:
-        yield f"  warning: {warning.path}: {visible(warning.message)}"
+    yield f"patch ({result.stop_reason}):"
+    yield from patch_lines(
+        PatchCheck(accepted=True, warnings=result.warnings, diff=result.diff, config=result.config, patch=result.patch), _WIDTH
+    )
 
 
 def tool(arguments: argparse.Namespace) -> int:

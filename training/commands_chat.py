@@ -46,7 +46,8 @@ def chat(arguments: argparse.Namespace) -> int:
     transcript = _transcript(store, arguments.transcript)
     if arguments.load:
         talk.load(Path(arguments.load))
-        console.line(f"going on with {arguments.load}: {len(talk.messages)} messages")
+        waits = "" if talk.pending is None else "; a proposed patch waits: /diff"
+        console.lines(f"going on with {visible(arguments.load)}: {len(talk.messages)} messages{waits}")
     elif store is not None:
         _take_up_proposal(store, console)
     if transcript is not None:
@@ -114,7 +115,7 @@ def _take_up_proposal(store: RunStore, console: ChatConsole) -> None:
     record = read_waiting(store.stage(store.finished_stages() - 1), "proposed")
     if record is None:
         return
-    check = console.chat.offer(record.patch)
+    check = console.chat.offer(record.patch, record.engineer)
     by = visible(record.engineer)
     console.lines(
         f"a patch by {by} waits for approval: /diff" if check.accepted else f"a patch by {by} waits and no longer passes: /expand"
@@ -133,7 +134,7 @@ def _approver(store: RunStore | None, talk: Chat, out: str | None) -> Callable[[
             return f"the patch is in {path}"
         if store is None:
             raise UserError("say where the patch is to be written: /approve FILE, or start with --out FILE")
-        written = write_waiting(store, "approved", check.patch, talk.model.name)
+        written = write_waiting(store, "approved", check.patch, talk.proposer)
         return f"the patch is in {written}; `envwright run ... --out {store.path} --resume` takes it up"
 
     return approve

@@ -6,7 +6,9 @@ import argparse
 import warnings
 from pathlib import Path
 
+from envwright.agent.approval import make_approval
 from envwright.agent.engineers import make_engineer
+from envwright.agent.oversight import oversee
 from envwright.env.canonical import Split
 from envwright.env.cells import FRAME
 from envwright.env.errors import MissingExtraError, UserError
@@ -40,7 +42,7 @@ def _need_torch(purpose: str) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """`envwright run`"""
     settings = load_settings(arguments.settings, arguments.overrides, arguments.engineer)
-    make_engineer(settings.engineer).check()
+    oversee(make_engineer(settings.engineer), settings.work, make_approval(settings.approval)).check()
     _check_sizes(settings)
     if arguments.dry_run:
         print(dump_json(settings.to_json(), indent=2))

@@ -7,8 +7,11 @@ import json
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from envwright.agent.context_modules import DEFAULT_CONTEXT, parse_context
+from envwright.agent.guardrails import GuardRails
+from envwright.agent.work_settings import Engineering, WorkSettings
 from envwright.env.base import FrozenModel, StrictInt
 from envwright.env.config import GeneratorConfig
 from envwright.env.errors import UserError
@@ -103,6 +106,14 @@ class RunSettings(FrozenModel):
     """`pocket` (the base checkpoint of the package) or the folder of a pocket checkpoint."""
     engineer: str = "rule"
     """Who redesigns the config between stages: an engineer's spec, see `envwright run --help`."""
+    context: str = DEFAULT_CONTEXT
+    """What an engineer that is a model is shown: V1 to V6, or modules such as F,G,H."""
+    engineering: Engineering = "agent"
+    """agent: with tools; direct: one answer, a patch; direct-config: one answer, the whole config."""
+    guard_rails: GuardRails = GuardRails()
+    """Bounds on one patch."""
+    approval: str = "auto"
+    """Who has the last word on a patch: auto, human, or a JSON file of guard rails."""
     seed: StrictInt = Field(default=0, ge=0, lt=2**31)
     """Seed of everything."""
     num_stages: StrictInt = Field(ge=1, le=99)
@@ -121,6 +132,16 @@ class RunSettings(FrozenModel):
     """Stages whose checkpoints are kept, the newest ones; null keeps all."""
     threads: StrictInt = Field(default=1, ge=1, le=64)
     """CPU threads; pinned, since their number changes results slightly."""
+
+    @field_validator("context")
+    @classmethod
+    def _check_context(cls, context: str) -> str:
+        return parse_context(context).spec
+
+    @property
+    def work(self) -> WorkSettings:
+        """How the engineer works."""
+        return WorkSettings(context=self.context, engineering=self.engineering, guard_rails=self.guard_rails)
 
     @property
     def instances_per_stage(self) -> int:

@@ -14,9 +14,11 @@ from typing import Any
 
 import torch
 
+from envwright.agent.approval import make_approval
 from envwright.agent.context import Bookkeeping
 from envwright.agent.engineers import Engineer, make_engineer
 from envwright.agent.messages import Usage
+from envwright.agent.oversight import oversee
 from envwright.agent.redesign import Redesign
 from envwright.agent.stop import StopReason
 from envwright.env.canonical import Split
@@ -73,7 +75,7 @@ class _Run:
 
     def __init__(self, store: RunStore, settings: RunSettings, progress: Progress) -> None:
         self.store, self.settings, self.progress = store, settings, progress
-        self.engineer: Engineer = make_engineer(settings.engineer)
+        self.engineer: Engineer = oversee(make_engineer(settings.engineer), settings.work, make_approval(settings.approval))
         self.policy: PocketPolicy = load_policy(settings.policy)
         self.optimizer_state: dict[str, Any] | None = None
         self.history: list[StageRecord] = []
@@ -216,7 +218,12 @@ class _Run:
             seed=derive_seed(self.settings.seed, "engineer", number),
             probe=self._probe(number),
         )
-        bookkeeping = Bookkeeping(stage=number, stages=self.settings.num_stages, instances=self.settings.instances_per_stage)
+        bookkeeping = Bookkeeping(
+            stage=number,
+            stages=self.settings.num_stages,
+            instances=self.settings.instances_per_stage,
+            training={**self.settings.grpo.to_json(), "efficiency_weight_of_this_stage": self._efficiency()},
+        )
         return self.engineer.design(evidence, folder.transcript, bookkeeping=bookkeeping)
 
     def _probe(self, number: int) -> PolicyProbe:

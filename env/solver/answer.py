@@ -35,7 +35,7 @@ def answer(
     alone = [distance for distance in distances if distance is not None]
     if len(alone) < len(distances):
         return Answer(SolveStatus.UNSOLVABLE)
-    groups = _by_component(board, starts)
+    groups = _by_component(board, starts, goals)
     floor = max(alone)
     results: list[SearchResult] = []
     for members in groups:
@@ -129,8 +129,16 @@ def _tightened(board: BitSpace, results: list[SearchResult], longest: int, budge
     return True, results
 
 
-def _by_component(board: BitSpace, starts: list[int]) -> list[list[int]]:
-    """Groups the agents that can meet at all."""
+def _by_component(board: BitSpace, starts: list[int], goals: list[int]) -> list[list[int]]:
+    """Groups the agents that can meet at all; each can reach its goal."""
+    joined = 0
+    for start, goal in zip(starts, goals, strict=True):
+        region = (board.descent(start, goal) or [0])[-1]
+        if joined and not joined & region:
+            break
+        joined |= region
+    else:
+        return [list(range(len(starts)))]
     groups: dict[int, list[int]] = {}
     for agent, start in enumerate(starts):
         cells = next((cells for cells in groups if cells >> start & 1), 0) or board.ball(start)[-1]

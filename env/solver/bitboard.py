@@ -61,16 +61,20 @@ class BitBoard(BitSpace):
             raise ValueError(f"size must be at least 1, got {size!r}")
         self.size = size
         self.width = size + 1
-        row = (1 << size) - 1
-        self.free = row * (((1 << self.width * size) - 1) // ((1 << self.width) - 1))  # the row repeated
+        line = (1 << size) - 1
+        self.free = line * (((1 << self.width * size) - 1) // ((1 << self.width) - 1))  # the line repeated
         closed = 0
         for hole in holes:
-            closed |= 1 << self.index(hole, "hole")
+            try:
+                row, col = hole
+            except (TypeError, ValueError):
+                row = -1
+            closed |= 1 << (row * self.width + col if 0 <= row < size and 0 <= col < size else self.index(hole, "hole"))
         self.free &= ~closed
         self.neighbours = _Adjacency(self.free, self.width, closed=False)
         self.reachable = _Adjacency(self.free, self.width, closed=True)
         self._balls: dict[int, list[int]] = {}
-        self._steps: dict[tuple[int, int], int] = {}
+        self._descents: dict[tuple[int, int], list[int] | None] = {}
 
     @property
     def bipartite(self) -> bool:
@@ -112,6 +116,29 @@ class BitBoard(BitSpace):
         """Returns the set together with all the free cells next to it."""
         width = self.width
         return (cells | cells << 1 | cells >> 1 | cells << width | cells >> width) & self.free
+
+    def ball(self, index: int) -> list[int]:
+        """Returns the sets of cells within distance 0, 1, 2, ... of one; the last one is its whole component."""
+        found = self._balls.get(index)
+        if found is None:
+            free, width = self.free, self.width
+            cells = 1 << index & free
+            self._balls[index] = found = [cells]
+            while (grown := (cells | cells << 1 | cells >> 1 | cells << width | cells >> width) & free) != cells:
+                found.append(grown)
+                cells = grown
+        return found
+
+    def _descend(self, bit: int, cells: int) -> list[int] | None:
+        free, width = self.free, self.width
+        found = [cells]
+        while not cells & bit:
+            grown = (cells | cells << 1 | cells >> 1 | cells << width | cells >> width) & free
+            if grown == cells:
+                return None
+            found.append(grown)
+            cells = grown
+        return found
 
     def flood(self, cells: int, within: int) -> int:
         """Returns every cell of `within` connected inside it to `cells`, `cells` included."""

@@ -132,8 +132,8 @@ class ConflictSearch:
             mdds.append(mdd)
             paths.append(path)
         conflicts = {}
-        for (i, mine), (j, theirs) in combinations(enumerate(paths), 2):
-            if found := conflicts_between(i, mine, j, theirs):
+        for i, j in combinations(range(len(paths)), 2):
+            if found := conflicts_between(i, paths[i], j, paths[j]):
                 conflicts[i, j] = found
         return _Node(agents, costs, mdds, paths, conflicts, {}, sum(costs), sum(map(len, conflicts.values())))
 

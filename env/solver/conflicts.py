@@ -37,6 +37,8 @@ class Conflict(NamedTuple):
 
 def conflicts_between(first: int, path: list[int], second: int, other: list[int]) -> list[Conflict]:
     """Lists the conflicts of two paths, at most one target conflict (the earliest) among them."""
+    if set(path).isdisjoint(other):
+        return []
     found = []
     shorter = min(len(path), len(other))
     for time in range(1, shorter):

@@ -44,7 +44,7 @@ class GraphBoard(BitSpace, Generic[NodeT]):
         self.neighbours: Mapping[int, int] = dict(enumerate(masks))
         self.reachable: Mapping[int, int] = {index: mask | 1 << index for index, mask in enumerate(masks)}
         self._balls: dict[int, list[int]] = {}
-        self._steps: dict[tuple[int, int], int] = {}
+        self._descents: dict[tuple[int, int], list[int] | None] = {}
         self._tables: list[dict[int, int]] = [{0: 0} for _ in range(0, len(masks), 8)]
         self._bipartite = all(self._two_coloured(component) for component in self.components())
 

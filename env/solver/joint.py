@@ -1,4 +1,4 @@
-"""A* over all agents at once: the fallback on small crowded boards, where CBS gives up.
+"""A* over all agents at once: the first fallback on small crowded boards, where CBS gives up.
 
 A state is where every agent is and which of them have arrived for good ("parked"), so it needs no clock unless there
 is a deadline; costs are compared as (sum of costs, makespan), which makes the tie-break exact. The bound adds up the agents' own
@@ -62,6 +62,7 @@ class JointSearch:
         self._wait_free = wait_free
         self._cap = NEVER if cap is None else cap
         self._deadline = deadline
+        self._timed = deadline is not None  # whether bounds on the makespan are wanted
         self._steps: list[dict[int, list[Step]]] = [{} for _ in goals]
         self._bounds: list[dict[int, int]] = [self._bound_table(goal) for goal in goals]
         self._tables: dict[Group, Mapping[tuple[int, ...], int]] = {}
@@ -69,15 +70,15 @@ class JointSearch:
         self._partitions: list[list[Group]] = []
         self._group_steps: dict[tuple[Group, tuple[int, ...]], list[_GroupStep]] = {}
 
-    def run(self, budget: Budget, state_limit: int) -> Outcome:
-        """Searches until the optimum, the proof that there is none, or `state_limit` states; call it once."""
+    def run(self, budget: Budget, limit: int) -> Outcome:
+        """Searches until the optimum, the proof that there is none, or `limit` expansions; call it once."""
         try:
             self._set_tables(budget)
         except TimeUpError:
             return Outcome.LIMIT
-        return self._search(budget, state_limit)
+        return self._search(budget, limit)
 
-    def _search(self, budget: Budget, state_limit: int) -> Outcome:
+    def _search(self, budget: Budget, limit: int) -> Outcome:
         best: dict[State, int] = {}  # state -> lexicographic cost so far, see `_SUM`
         parents: dict[State, State] = {}
         clock = self._deadline is not None
@@ -102,8 +103,9 @@ class JointSearch:
             if not rest:
                 self.plan = self._paths(key, parents)
                 return Outcome.FOUND
-            if len(best) > state_limit or not budget.spend():
+            if limit <= 0 or not budget.spend():
                 return Outcome.LIMIT
+            limit -= 1
             after = cost + 1 + _SUM * sum(place != PARKED for place in state)
             children, most = self._successors(state, self._partitions[partition], growth)
             for child in children:
@@ -138,7 +140,7 @@ class JointSearch:
         for i, j in combinations(agents, 2):
             budget.check()
             self._tables[i, j] = pair_costs(steps[i], steps[j], self._goals[i], self._goals[j])
-            if self._deadline is not None:
+            if self._timed:
                 self._times[i, j] = pair_times(steps[i], steps[j], self._goals[i], self._goals[j])
         for pairs in matchings(agents):
             paired = {k for pair in pairs for k in pair}

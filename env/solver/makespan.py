@@ -10,13 +10,13 @@ from math import perm
 
 from envwright.env.solver.budget import Budget, Outcome
 from envwright.env.solver.cbs import ConflictSearch
-from envwright.env.solver.labels import is_wait_free, sum_of_costs
+from envwright.env.solver.labels import is_wait_free, makespan, sum_of_costs
 from envwright.env.solver.reachability import MAX_AGENTS
 from envwright.env.solver.search import (
     FINAL_NODES,
     JOINT_PLACEMENTS,
     SearchResult,
-    joint_search,
+    joint_makespan,
     plan_search,
     proves_groups_unsolvable,
     proves_pairs_unsolvable,
@@ -37,7 +37,7 @@ PATIENCE = 4
 
 
 def within_deadline(
-    board: BitSpace, starts: list[int], goals: list[int], deadline: int, budget: Budget, *, wait_free: bool = False
+    board: BitSpace, starts: list[int], goals: list[int], deadline: int, budget: Budget, *, wait_free: bool = False, open_end: bool = False
 ) -> SearchResult:
     """Looks for any plan whose makespan is at most `deadline`, for agents of one component.
 
@@ -48,11 +48,13 @@ def within_deadline(
         deadline: The largest makespan allowed, in timesteps.
         budget: What the whole board may still cost.
         wait_free: Allow no wait before an agent's arrival for good.
+        open_end: A joint search that takes over goes beyond the deadline, so that it finds the smallest makespan or proves
+            that there is no plan at all.
     """
     greedy = ConflictSearch(board, starts, goals, wait_free=wait_free, deadline=deadline, greedy=True)
     outcome = greedy.run(budget, MORE_NODES)
     if outcome is Outcome.LIMIT and _is_small(board, goals):
-        result = joint_search(board, starts, goals, budget, wait_free=wait_free, cap=None, deadline=deadline)
+        result = joint_makespan(board, starts, goals, budget, wait_free=wait_free, deadline=None if open_end else deadline)
         if result.outcome is not Outcome.LIMIT:
             return result
     if outcome is Outcome.LIMIT:
@@ -86,9 +88,13 @@ def minimal_makespan(board: BitSpace, starts: list[int], goals: list[int], floor
             patience = last
             if _is_unsolvable(board, starts, goals, budget):
                 break
-        result = within_deadline(board, starts, goals, deadline, budget)
-        if result.outcome is not Outcome.EXHAUSTED:
+        result = within_deadline(board, starts, goals, deadline, budget, open_end=True)
+        if result.outcome is Outcome.FOUND:
+            return max(deadline, makespan(result.plan)), result
+        if result.outcome is Outcome.LIMIT:
             return deadline, result
+        if result.joint:
+            break
     else:
         return last, SearchResult(Outcome.LIMIT, [])
     return floor, SearchResult(Outcome.EXHAUSTED, [])

@@ -38,6 +38,7 @@ class ConstrainedAgent:
     Attributes:
         start: Cell index.
         goal: Cell index.
+        distance: The fewest moves from start to goal, None when there is no way.
         wait_free: Whether the agent has to move in every timestep before its arrival for good.
         adjacency: Where one timestep may lead: with the cell itself unless `wait_free`.
         forbidden_moves: Timestep of arrival to the moves forbidden then.
@@ -51,6 +52,7 @@ class ConstrainedAgent:
         "_reach",
         "adjacency",
         "board",
+        "distance",
         "forbidden_moves",
         "goal",
         "high",
@@ -63,6 +65,7 @@ class ConstrainedAgent:
         self.board = board
         self.start = start
         self.goal = goal
+        self.distance = board.steps(start, goal)
         self.wait_free = wait_free
         self.low = 0
         self.high = high
@@ -78,7 +81,7 @@ class ConstrainedAgent:
         """Copies the agent; what was computed is shared up to the timestep of a new constraint."""
         twin = ConstrainedAgent.__new__(ConstrainedAgent)
         twin.board, twin.start, twin.goal = self.board, self.start, self.goal
-        twin.wait_free, twin.adjacency = self.wait_free, self.adjacency
+        twin.distance, twin.wait_free, twin.adjacency = self.distance, self.wait_free, self.adjacency
         twin.low, twin.high = self.low, self.high
         twin.forbidden_moves, twin._forbidden, twin._after = self.forbidden_moves, self._forbidden, self._after
         if since is None:
@@ -117,10 +120,12 @@ class ConstrainedAgent:
 
         The search ends: once the constraints stop changing, a path that exists is no longer than the board has vertices.
         """
-        distance = self.board.steps(self.start, self.goal)
+        distance = self.distance
         if distance is None or any(cells >> self.goal & 1 for _, cells in self._after):
             return None
         low = max(distance, self.low, floor)
+        if low == distance and not self._last:
+            return low if low <= self.high else None
         for time, cells in self._forbidden.items():
             if time >= low and cells >> self.goal & 1:
                 low = time + 1
@@ -137,9 +142,13 @@ class ConstrainedAgent:
         try:
             return self._mdds[cost]
         except KeyError:
+            pass
+        if not self._last and cost == self.distance:
+            found = self.board.shortest(self.start, self.goal)
+        else:
             found = self._backward(cost) if self._arrives(cost) else None
-            self._mdds[cost] = found
-            return found
+        self._mdds[cost] = found
+        return found
 
     def allows(self, path: list[int]) -> bool:
         """Tells whether a path of cell indices, parked at its end for good, satisfies every constraint."""

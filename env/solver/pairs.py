@@ -32,8 +32,10 @@ def compatible(first: ConstrainedAgent, mdd: Mdd, second: ConstrainedAgent, othe
     """
     cost, other_cost = len(mdd) - 1, len(other) - 1
     width, near, moving, adjacency = first.board.width, first.board.near, first.wait_free, first.adjacency
-    states = {first.start: 1 << second.start}  # cell of the first agent -> cells of the second
-    for time in range(1, max(cost, other_cost) + 1):
+    begin, end = _meeting(mdd, other)
+    cells = other[min(begin - 1, other_cost)]
+    states = dict.fromkeys(indices(mdd[min(begin - 1, cost)]), cells)  # cell of the first agent -> cells of the second
+    for time in range(begin, end + 1):
         budget.check()
         forbidden = first.forbidden_moves.get(time, ())
         other_forbidden = second.forbidden_moves.get(time, ())
@@ -47,10 +49,14 @@ def compatible(first: ConstrainedAgent, mdd: Mdd, second: ConstrainedAgent, othe
                 after &= other[time]
                 if other_forbidden:
                     after = without_moves(after, cells, other_forbidden, adjacency)
-            for target in indices(adjacency[source] & mdd[time] if time <= cost else 1 << source):
-                if (source, target) in forbidden:
+            targets = adjacency[source] & mdd[time] if time <= cost else 1 << source
+            while targets:
+                bit = targets & -targets
+                targets ^= bit
+                target = bit.bit_length() - 1
+                if forbidden and (source, target) in forbidden:
                     continue
-                rest = after & ~(1 << target)
+                rest = after & ~bit
                 if target != source and rest >> source & 1 and cells >> target & 1:
                     rest = without_moves(rest, cells, ((target, source), *other_forbidden), adjacency)
                 if rest:
@@ -59,6 +65,22 @@ def compatible(first: ConstrainedAgent, mdd: Mdd, second: ConstrainedAgent, othe
             return False
         states = following
     return True
+
+
+def _meeting(mdd: Mdd, other: Mdd) -> tuple[int, int]:
+    """Returns the first and the last timestep at which paths of two MDDs could conflict, an empty range when they cannot.
+
+    Before and after these any two paths go together, and each cell of an MDD is on some path.
+    """
+    times = max(len(mdd), len(other))
+    mine = [*mdd, *mdd[-1:] * (times - len(mdd))]
+    theirs = [*other, *other[-1:] * (times - len(other))]
+    met = [
+        time
+        for time in range(1, times)
+        if mine[time] & theirs[time] or (mine[time] & theirs[time - 1] and mine[time - 1] & theirs[time])
+    ]
+    return (met[0], met[-1]) if met else (1, 0)
 
 
 def pair_increase(

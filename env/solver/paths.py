@@ -7,7 +7,6 @@ with few conflicts (the conflict-avoidance table of Sharon et al., "Conflict-bas
 from collections.abc import Sequence
 
 from envwright.env.solver.mdd import ConstrainedAgent, Mdd, Move, without_moves
-from envwright.env.solver.space import indices
 
 
 def choose_path(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]) -> list[int]:
@@ -41,31 +40,36 @@ def _swaps(others: list[list[int]], time: int) -> list[Move]:
 def conflict_free_path(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]) -> list[int] | None:
     """Returns a path that meets nobody, None when there is none."""
     width, near, moving, adjacency = agent.board.width, agent.board.near, agent.wait_free, agent.adjacency
+    if not others and not agent.forbidden_moves:
+        return _lowest_path(agent, mdd)
     cost = len(mdd) - 1
     traffic = _traffic(others, cost)
     cells = mdd[0]
     reach = [cells]
-    banned: list[Sequence[Move]] = [()]
+    banned: dict[int, Sequence[Move]] = {}
+    forbidden = agent.forbidden_moves
     for time in range(1, cost + 1):
         before, occupied = cells, traffic[time]
         cells = before << 1 | before >> 1 | before << width | before >> width if width else near(before)
         if not moving:
             cells |= before
         cells &= mdd[time] & ~occupied
-        moves: Sequence[Move] = agent.forbidden_moves.get(time, ())
+        moves: Sequence[Move] = forbidden.get(time, ()) if forbidden else ()
         if before & occupied and cells & traffic[time - 1]:  # else nobody can be met halfway
             moves = [*_swaps(others, time), *moves]
         if moves:
             cells = without_moves(cells, before, moves, adjacency)
+            banned[time] = moves
         if not cells:
             return None
         reach.append(cells)
-        banned.append(moves)
+    if not banned:
+        return _lowest_path(agent, reach)
     cell = agent.goal
     path = [cell]
     for time in range(cost, 0, -1):
         sources = reach[time - 1] & adjacency[cell]
-        for source, target in banned[time]:
+        for source, target in banned.get(time, ()):
             if target == cell:
                 sources &= ~(1 << source)
         cell = (sources & -sources).bit_length() - 1
@@ -74,9 +78,26 @@ def conflict_free_path(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]
     return path
 
 
+def _lowest_path(agent: ConstrainedAgent, layers: Mdd) -> list[int]:
+    """Walks back from the goal through the layers, always to the lowest cell that leads on."""
+    width, near, moving = agent.board.width, agent.board.near, agent.wait_free
+    here = 1 << agent.goal
+    path = [agent.goal]
+    for cells in layers[-2::-1]:
+        sources = here << 1 | here >> 1 | here << width | here >> width if width else near(here)
+        if not moving:
+            sources |= here
+        sources &= cells
+        here = sources & -sources
+        path.append(here.bit_length() - 1)
+    path.reverse()
+    return path
+
+
 def _fewest_conflicts(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]) -> list[int]:
     """Returns the path with the fewest conflicts, by dynamic programming over the MDD."""
     counts = {agent.start: 0}
+    adjacency = agent.adjacency
     history: list[dict[int, int]] = []
     for time in range(1, len(mdd)):
         occupied: dict[int, int] = {}
@@ -85,14 +106,22 @@ def _fewest_conflicts(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]
             occupied[cell] = occupied.get(cell, 0) + 1
         swaps = set(_swaps(others, time))
         forbidden = agent.forbidden_moves.get(time, ())
+        special = swaps.union(forbidden)
         best: dict[int, int] = {}
         came_from: dict[int, int] = {}
+        layer = mdd[time]
         for source, count in counts.items():
-            for target in indices(agent.adjacency[source] & mdd[time]):
-                if (source, target) in forbidden:
-                    continue
-                total = count + occupied.get(target, 0) + ((source, target) in swaps)
-                if total < best.get(target, total + 1):
+            rest = adjacency[source] & layer
+            while rest:
+                bit = rest & -rest
+                rest ^= bit
+                target = bit.bit_length() - 1
+                total = count + occupied[target] if target in occupied else count
+                if special and (source, target) in special:
+                    if (source, target) in forbidden:
+                        continue
+                    total += 1
+                if target not in best or total < best[target]:
                     best[target] = total
                     came_from[target] = source
         counts = best

@@ -1,7 +1,7 @@
 """Which search answers: the stages that one connected component goes through.
 
 CBS is quick on almost every board but never ends on some. So it gets a few nodes, then cheap proofs of
-unsolvability are tried, then it gets more nodes, then the joint search takes over where the state space is
+unsolvability are tried, then it gets more nodes, then the joint searches take over where the state space is
 small. The stages switch on node counts alone, never on time, so that results are reproducible.
 """
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from envwright.env.solver.budget import Budget, Outcome
 from envwright.env.solver.cbs import ConflictSearch
+from envwright.env.solver.frontier import FrontierSearch
 from envwright.env.solver.joint import JointSearch
 from envwright.env.solver.pairs import Pair
 from envwright.env.solver.reachability import ReachabilitySearch, is_searchable
@@ -29,8 +30,11 @@ MIN_NODES, MAX_NODES = 100, 1_500
 JOINT_PLACEMENTS = 20_000_000
 """Beyond so many placements of the agents the joint search is not tried."""
 
-JOINT_LIMIT = 1_500_000
-"""States that a joint search may hold: below 1 GB."""
+JOINT_NODES = 5_000
+"""States that A* over all agents may expand before the search by sets of states."""
+
+FRONTIER_NODES = 1_000_000
+"""Sets of states that the latter may expand: below 1 GB."""
 
 FINAL_NODES = 20_000
 """CBS nodes after everything else has failed."""
@@ -44,7 +48,7 @@ class SearchResult(NamedTuple):
 
     outcome: Outcome
     plan: Plan  # empty unless found
-    joint: bool = False  # found by the joint search: its makespan is the smallest, and CBS is no help here
+    joint: bool = False  # decided by a joint search: its makespan is the smallest, and CBS is no help here
 
 
 def plan_search(
@@ -125,13 +129,25 @@ def joint_search(
     cap: int | None,
     deadline: int | None,
 ) -> SearchResult:
-    """Runs the joint search.
+    """Runs the joint searches.
 
-    Among plans of minimal sum of costs it finds the smallest makespan anyway, so with a cap at that minimum the deadline is
+    Among plans of minimal sum of costs they find the smallest makespan anyway, so with a cap at that minimum the deadline is
     only looked at afterwards.
     """
-    joint = JointSearch(board, starts, goals, wait_free=wait_free, cap=cap, deadline=deadline if cap is None else None)
-    outcome = joint.run(budget, JOINT_LIMIT)
+    within = deadline if cap is None else None
+    joint = JointSearch(board, starts, goals, wait_free=wait_free, cap=cap, deadline=within)
+    outcome = joint.run(budget, JOINT_NODES)
+    if outcome is Outcome.LIMIT:
+        joint = FrontierSearch(board, starts, goals, wait_free=wait_free, cap=cap, deadline=within)
+        outcome = joint.run(budget, FRONTIER_NODES)
     if outcome is Outcome.FOUND and deadline is not None and max(map(len, joint.plan)) - 1 > deadline:
         return SearchResult(Outcome.EXHAUSTED, [])
     return SearchResult(outcome, joint.plan, joint=True)
+
+
+def joint_makespan(
+    board: BitSpace, starts: list[int], goals: list[int], budget: Budget, *, wait_free: bool = False, deadline: int | None = None
+) -> SearchResult:
+    """Looks for a plan of minimal makespan, at most `deadline`, whatever its sum of costs, over all agents at once."""
+    joint = FrontierSearch(board, starts, goals, wait_free=wait_free, cap=deadline, by_time=True)
+    return SearchResult(joint.run(budget, FRONTIER_NODES), joint.plan, joint=True)

@@ -90,7 +90,12 @@ def _validated(board: BitBoard, starts: Sequence[Cell], goals: Sequence[Cell]) -
     for what, cells in (("start", starts), ("goal", goals)):
         seen: dict[int, int] = {}
         for agent, cell in enumerate(cells):
-            index = board.index(cell, f"{what} of agent {agent}")
+            try:
+                row, col = cell
+            except (TypeError, ValueError):
+                row = -1
+            on_board = 0 <= row < board.size and 0 <= col < board.size
+            index = row * board.width + col if on_board else board.index(cell, f"{what} of agent {agent}")
             if not board.free >> index & 1:
                 raise ValueError(f"{what} of agent {agent} {cell!r} is a hole")
             if index in seen:

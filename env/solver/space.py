@@ -31,14 +31,14 @@ class BitSpace(ABC):
         reachable: The same with the vertex itself: where an agent may be one timestep later.
     """
 
-    __slots__ = ("_balls", "_steps", "free", "neighbours", "reachable", "width")
+    __slots__ = ("_balls", "_descents", "free", "neighbours", "reachable", "width")
 
     width: int
     free: int
     neighbours: Mapping[int, int]
     reachable: Mapping[int, int]
     _balls: dict[int, list[int]]
-    _steps: dict[tuple[int, int], int]
+    _descents: dict[tuple[int, int], list[int] | None]
 
     @property
     @abstractmethod
@@ -83,20 +83,39 @@ class BitSpace(ABC):
 
     def steps(self, start: int, goal: int) -> int | None:
         """Returns the distance between two vertices, None when they are not connected."""
-        known = self._steps.get((start, goal))
-        if known is not None:
-            return known
-        bit = 1 << start
-        cells = 1 << goal & self.free
-        steps = 0
+        found = self.descent(start, goal)
+        return None if found is None else len(found) - 1
+
+    def descent(self, start: int, goal: int) -> list[int] | None:
+        """Returns the sets of vertices within distance 0, 1, 2, ... of `goal`, up to the first that holds `start`; None for no way."""
+        try:
+            return self._descents[start, goal]
+        except KeyError:
+            found = self._descents[start, goal] = self._descend(1 << start, 1 << goal & self.free)
+            return found
+
+    def _descend(self, bit: int, cells: int) -> list[int] | None:
+        found = [cells]
         while not cells & bit:
             grown = self.spread(cells)
             if grown == cells:
                 return None
+            found.append(grown)
             cells = grown
-            steps += 1
-        self._steps[start, goal] = steps
-        return steps
+        return found
+
+    def shortest(self, start: int, goal: int) -> list[int] | None:
+        """Returns the sets of vertices that shortest paths from one vertex to another are on at timesteps 0, 1, ...; None for no way."""
+        balls = self.descent(start, goal)
+        if balls is None:
+            return None
+        width, near = self.width, self.near
+        cells = 1 << start
+        found = [cells]
+        for index in range(len(balls) - 2, -1, -1):
+            cells = (cells << 1 | cells >> 1 | cells << width | cells >> width if width else near(cells)) & balls[index]
+            found.append(cells)
+        return found
 
     def components(self) -> list[int]:
         """Returns the connected components as bit sets, in the order of their first vertices."""

@@ -168,7 +168,8 @@ def test_the_rule_says_what_it_can_do_and_proposes_when_it_is_asked(evidence: Ev
 def test_a_patch_by_somebody_else_can_be_approved(evidence: Evidence, patch_arguments: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "patch.json").write_text(dump_json({"schema_version": 1, **proposal(patch_arguments, 0.3)[1]}), encoding="utf-8")
     chat = Chat(ChattingRule(), evidence)
-    assert chat.offer(read_patch(tmp_path / "patch.json")).accepted
+    assert chat.offer(read_patch(tmp_path / "patch.json"), "mcp").accepted
+    assert chat.proposer == "mcp"
     assert chat.approve().config.sizes["4"].wait_ratio == 0.3
 
 

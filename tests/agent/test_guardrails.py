@@ -30,7 +30,8 @@ from envwright.tools.evidence import Evidence
 from envwright.tools.propose_patch import judge as check
 from tests.agent.evidence_maker import BASE, Rates, make_config, make_evidence
 
-OFF = GuardRails(healthy="off", evidence="off")
+STRICT = GuardRails(bounds="refuse")
+OFF = GuardRails(bounds="refuse", healthy="off", evidence="off")
 
 
 def edit(path: str, value: float) -> dict[str, Any]:
@@ -68,6 +69,12 @@ def test_each_bound_refuses_what_is_beyond_it_and_nothing_else(
     assert result.accepted is not bool(expected)
     if expected:
         assert (result.config, result.diff, result.patch) == (evidence.config, (), None)
+
+
+def test_by_default_a_patch_beyond_the_bounds_is_accepted_with_a_warning(evidence: Evidence) -> None:
+    result = judged(evidence, GuardRails(), edit("4/wait_ratio", 0.9), edit("4/data_ratio", 0.01))
+    assert result.accepted
+    assert {"step_too_large", "starved_size"} <= {problem.code for problem in result.warnings}
 
 
 def test_a_refusal_names_the_bound_and_a_value_that_passes(evidence: Evidence) -> None:
@@ -113,17 +120,17 @@ _rate = st.integers(0, 60)
     hole=st.sampled_from([0.0, 0.1, 0.2, 0.35]),
     wait=st.sampled_from([0.0, 0.1, 0.5, 0.75]),
 )
-def test_the_rules_patches_pass_the_default_rails(rates: Rates, hole: float, wait: float) -> None:
+def test_the_rules_patches_pass_the_rails_when_their_bounds_are_strict(rates: Rates, hole: float, wait: float) -> None:
     evidence = make_evidence(rates, config=make_config(range(3, 7), hole=hole, wait=wait))
     free = ModelEngineer(RuleModel(), work=WorkSettings(engineering="direct", guard_rails=None)).design(evidence)
-    railed = ModelEngineer(RuleModel(), work=WorkSettings(engineering="direct")).design(evidence)
+    railed = ModelEngineer(RuleModel(), work=WorkSettings(engineering="direct", guard_rails=STRICT)).design(evidence)
     assert railed.config == free.config
 
 
 def test_a_refusal_by_the_rails_goes_back_to_the_model_and_can_be_mended(evidence: Evidence, tmp_path: Path) -> None:
     far, near = ({"summary": "s", "edits": [edit("4/wait_ratio", value)]} for value in (0.9, 0.3))
     model = ScriptedModel([("propose_patch", far), ("propose_patch", near)])
-    result = ModelEngineer(model).design(evidence, tmp_path / "t.jsonl")
+    result = ModelEngineer(model, work=WorkSettings(guard_rails=STRICT)).design(evidence, tmp_path / "t.jsonl")
     assert result.config.sizes["4"].wait_ratio == 0.3
     answer = next(message for message in model.seen[1] if isinstance(message, ToolMessage))
     assert json.loads(answer.content)["errors"][0]["code"] == "step_too_large"
@@ -131,7 +138,7 @@ def test_a_refusal_by_the_rails_goes_back_to_the_model_and_can_be_mended(evidenc
 
 def test_the_rule_drops_the_edit_that_the_rails_refuse() -> None:
     evidence = make_evidence({"4": BASE["4"], "5": (4, 39)})
-    result = ModelEngineer(RuleModel(), work=WorkSettings(guard_rails=GuardRails(max_wait_step=0.2))).design(evidence)
+    result = ModelEngineer(RuleModel(), work=WorkSettings(guard_rails=GuardRails(bounds="refuse", max_wait_step=0.2))).design(evidence)
     assert result.patch is None or all(abs(change.after - change.before) <= 0.2 for change in result.diff)
     assert result.stop_reason in (StopReason.PATCH_ACCEPTED, StopReason.KEPT)
 

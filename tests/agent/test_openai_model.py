@@ -330,7 +330,7 @@ def test_terminal_escapes_in_a_reply_stay_data_in_the_transcript(server: Server,
     server.answers = [reply("KEEP: \x1b]0;owned\x07 \x1b[2J \x9b31m done")]
     make_engineer("openai:m", base_url=server.url).design(evidence, tmp_path / "t.jsonl")
     text = (tmp_path / "t.jsonl").read_text(encoding="utf-8")
-    assert "\x1b" not in text
+    assert not {"\x1b", "\x07", "\x9b"} & set(text)
     assert "\\u001b[2J" in text
     assert read_transcript(tmp_path / "t.jsonl").assistant_messages[0].content == "KEEP: \x1b]0;owned\x07 \x1b[2J \x9b31m done"
 

@@ -46,7 +46,7 @@ def save_tiny_model(folder: Path, *, context: int = 32_768, template: str | None
         max_position_embeddings=context,
         tie_word_embeddings=True,
         eos_token_id=ends or tokenizer.eos_token_id,
-        initializer_range=0.3,
+        initializer_range=0.02,
     )
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

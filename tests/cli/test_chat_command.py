@@ -140,7 +140,7 @@ def test_an_approved_patch_waits_in_the_run_folder_for_resume(talk: Talk, tmp_pa
     assert "--resume" in done.out
     patch = approved_patch(store.stage(0))
     assert patch is not None
-    assert patch.summary == PROPOSAL["summary"]
+    assert (patch.summary, read_json(path)["engineer"]) == (PROPOSAL["summary"], "a person")
     assert run_evidence(store).history[-1].patch == patch
     assert (store.stage(0).path / "engineer" / "chat-1.jsonl").is_file()
     again = talk(["hello"], "--run", str(store.path))
@@ -155,6 +155,7 @@ def test_a_proposal_that_waits_in_the_run_folder_is_approved_in_a_chat(talk: Tal
     assert "a patch by mcp waits for approval: /diff" in done.out
     assert approved_patch(store.stage(0)) == Patch.model_validate(PROPOSAL)
     assert read_waiting(store.stage(0), "proposed") is None
+    assert read_json(waiting_path(store.stage(0), "approved"))["engineer"] == "mcp"
 
 
 def test_a_run_without_a_next_stage_takes_no_patch(talk: Talk, tmp_path: Path) -> None:

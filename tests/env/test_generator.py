@@ -5,7 +5,6 @@ from itertools import permutations
 
 import pytest
 
-from envwright.env.benchmark import BENCHMARK_SIZES, benchmark_instances
 from envwright.env.canonical import Split, split_of_hash
 from envwright.env.config import GeneratorConfig
 from envwright.env.errors import InfeasibleError
@@ -169,13 +168,3 @@ def test_tries_on_boards_of_the_wrong_kind_and_split_are_told_apart() -> None:
 def test_a_lone_agent_that_should_have_to_wait_is_refused_at_once() -> None:
     with pytest.raises(InfeasibleError, match="a single agent never has to wait; set the size's wait_ratio to 0"):
         generate(config_of(1, x3=(1.0, 0.0, 1.0)), 3, seed=0)
-
-
-def test_the_benchmark_has_the_papers_grid_on_its_own_split() -> None:
-    boards = benchmark_instances(per_cell=1)
-    assert Counter((board.num_agents, board.size) for board in boards) == {
-        (agents, size): 3 for agents, sizes in BENCHMARK_SIZES.items() for size in sizes
-    }
-    assert {agents: (min(sizes), max(sizes)) for agents, sizes in BENCHMARK_SIZES.items()} == {3: (3, 10), 4: (4, 10), 5: (5, 10)}
-    assert {split_of(board) for board in boards} == {Split.BENCHMARK}
-    assert len({board.id for board in boards}) == len(boards) == 63

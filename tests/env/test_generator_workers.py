@@ -1,7 +1,10 @@
-"""Several processes make the same boards as one."""
+"""Several processes make the same boards as one, and are started where they are worth it."""
+
+import os
 
 import pytest
 
+from envwright.env import workers
 from envwright.env.canonical import Split
 from envwright.env.config import GeneratorConfig
 from envwright.env.errors import UserError
@@ -13,6 +16,18 @@ CONFIG = GeneratorConfig.parse({"num_agents": 2, "sizes": {"3": {**KNOBS, "wait_
 """The 3x3 boards run out, so repeats and the list of all boards are part of it."""
 
 
+@pytest.fixture
+def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any work is worth sending away."""
+    for name in ("START_WORTH", "SHARE_WORTH", "TRIAL"):
+        monkeypatch.setattr(workers, name, 0.0)
+
+
+def process_of(_: int) -> int:
+    return os.getpid()
+
+
+@pytest.mark.usefixtures("_eager")
 def test_boards_and_counts_are_the_same_for_any_number_of_workers() -> None:
     alone, seen = generate(CONFIG, 120, seed=2, split=Split.BENCHMARK), list[int]()
     shared = generate(CONFIG, 120, seed=2, split=Split.BENCHMARK, workers=2, on_progress=seen.append)
@@ -22,12 +37,21 @@ def test_boards_and_counts_are_the_same_for_any_number_of_workers() -> None:
     assert seen == list(range(1, 121))
 
 
-def test_work_comes_back_in_order() -> None:
+@pytest.mark.usefixtures("_eager")
+def test_work_comes_back_in_order_from_other_processes() -> None:
     with Workers(2) as pool:
         assert list(pool.map(str, range(50))) == [str(number) for number in range(50)]
+        first, *others = pool.map(process_of, range(50))
+    assert first == os.getpid()
+    assert first not in others
 
 
-@pytest.mark.parametrize("workers", [0, -1, 65])
-def test_a_bad_number_of_workers_is_refused(workers: int) -> None:
-    with pytest.raises(UserError, match=f"workers must be between 1 and 64, got {workers}"):
-        generate(CONFIG, 4, seed=0, workers=workers)
+def test_no_process_is_started_for_a_little_work() -> None:
+    with Workers(2) as pool:
+        assert set(pool.map(process_of, range(1_000))) == {os.getpid()}
+
+
+@pytest.mark.parametrize("number", [0, -1, 65])
+def test_a_bad_number_of_workers_is_refused(number: int) -> None:
+    with pytest.raises(UserError, match=f"workers must be between 1 and 64, got {number}"):
+        generate(CONFIG, 4, seed=0, workers=number)
