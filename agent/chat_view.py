@@ -210,7 +210,7 @@ def patch_lines(check: PatchCheck, width: int = 80) -> Iterator[str]:
         yield from textwrap.wrap(visible(check.patch.summary), width)
     edits = {edit.path: edit for edit in check.patch.edits} if check.patch is not None else {}
     for change in check.diff:
-        yield f"  {change.path:<26} {change.before:.3f} -> {change.after:.3f}"
+        yield f"  {change.path:<22} {change.before:.3f} -> {change.after:.3f}"
         edit = edits.get(change.path)
         reason = "scaled so that the shares sum to 1" if edit is None else f"{edit.reason} [{', '.join(edit.evidence) or 'no evidence'}]"
         yield from textwrap.wrap(visible(reason), width, initial_indent="    ", subsequent_indent="    ")

@@ -38,6 +38,8 @@ NATURAL_TRIES = 5_000
 """Uniform draws for such a board; after them it is constructed like the others."""
 WALK_HOLES = 0.375
 """From this share of holes on a crowd walks without a pilot, which would cost seconds to say the same."""
+WALK_TRIES = 5_000
+"""Walks tried for one board: one costs up to a millisecond, and a crowd that cannot move should be named within seconds."""
 _PILOT_DRAWS = 512
 _PILOT_TOO_HARD = 20
 _CROWD_ACCEPTED, _CROWD_WASTE = 4, 9
@@ -111,7 +113,8 @@ def make_candidate(request: Request) -> Candidate:
     rng = random_stream(request.seed, "instances", *request.key, split.value, *stratum.key(), request.index, request.attempt)
     rejected: Counter[str] = Counter()
     tries, sampler = 0, request.sampler
-    for sampler, draw in islice(_draws(request, rng), request.max_tries):
+    limit = min(request.max_tries, WALK_TRIES) if request.sampler is Sampler.WALK else request.max_tries
+    for sampler, draw in islice(_draws(request, rng), limit):
         tries += 1
         found = draw if isinstance(draw, str) else judge(draw, stratum, split)
         if not isinstance(found, str):

@@ -116,7 +116,7 @@ def generate(
         if on_progress is not None:
             on_progress(len(instances) + filler.record.accepted)
 
-    with Workers(workers) as pool:
+    with Workers(workers, expected=n) as pool:
         for bucket, wanted, filler in fillers:
             instances += [board.instance(filler.stratum) for board in filler.fill(wanted, pool, on_board)]
             _add(acceptance[bucket], filler.record)

@@ -47,7 +47,7 @@ class BucketStats(FrozenModel):
     repeated: int | None = None
     """Sampled instances that repeat a board because there are no new ones; null for past stages."""
     samplers: dict[str, int] | None = None
-    """Instances by how they were made: drawn and rejected, constructed around a crossing, or listed; null for past stages."""
+    """Instances by how they were made: drawn and rejected, constructed around a crossing, by walks of a crowd, or listed; null for past stages."""
     measured: Hardness | None
     """Achieved hole and wait ratio and how hard the instances are; null when there are none."""
 

@@ -24,7 +24,7 @@ ENGINEER_HELP = (
     "vllm:PATH, policy, replay:TRANSCRIPT"
 )
 
-GUARD_RAILS_HELP = "bounds on a patch, as JSON (default: at most 8 knobs, bounded steps, no size starved)"
+GUARD_RAILS_HELP = "bounds on a patch, as JSON (default: warns of more than 8 knobs, long steps, a starved size)"
 
 REPORTED_HELP = "show the figures that the paper reports on its own boards below"
 

@@ -31,6 +31,7 @@ from envwright.env.rollout import Rollout
 from envwright.env.seeding import derive_seed
 from envwright.env.summary import RolloutSummary, Tally, summarise
 from envwright.tools.evidence import Evidence, PolicyProbe, StageRecord
+from envwright.training.approval_files import read_waiting
 from envwright.training.evaluation import evaluate, group_validity
 from envwright.training.evidence import stage_record
 from envwright.training.grpo import StageTraining, StepReport, train_stage
@@ -94,6 +95,8 @@ class _Run:
         self.heldout = self._fixed_boards(Split.BENCHMARK, settings.evaluation.heldout_instances)
         base = self._measure(self.heldout, Split.BENCHMARK, "heldout", stage=0)
         self.progress.measured("base policy on held-out boards", base.greedy, base.sampled)
+        if 0 < finished < settings.num_stages:
+            self._take_up_approval(finished - 1)
         for number in range(finished):
             self._recall(number)
         if finished:
@@ -130,6 +133,8 @@ class _Run:
         settings, folder, begin = self.settings, self.store.stage(number), time.monotonic()
         self.store.event("stage_started", stage=number)
         step, damaged = folder.newest_progress()
+        if step and folder.config() != self.config:  # an approved patch has changed what the stage trains on
+            step = 0
         if not step:
             folder.begin(self.config)
         self.progress.stage(number, self.config, settings.instances_per_stage, self._efficiency())
@@ -254,6 +259,19 @@ class _Run:
             "stop_reason": redesign.stop_reason.value,
             "note": redesign.note,
         }
+
+    def _take_up_approval(self, number: int) -> None:
+        """Let a patch that a person approved after the run had stopped take the place of the engineer's, or of the gate's."""
+        folder = self.store.stage(number)
+        record = read_waiting(folder, "approved")
+        if record is None or record.patch == folder.patch():
+            return
+        note = f"approved by a person, proposed by {record.engineer}: {record.patch.summary}"
+        decision = {"patch": record.patch.to_json(), "stop_reason": StopReason.PATCH_ACCEPTED.value, "note": note}
+        write_json(folder.path / "engineer" / "patch.json", record.patch.to_json())
+        write_json(folder.path / "engineer" / "outcome.json", {**folder.outcome(), **decision})
+        self.store.event("approved_patch", stage=number, engineer=record.engineer)
+        self.progress.say(f"   stage {number}: {note}")
 
     def _recall(self, number: int) -> None:
         """Take up a finished stage from its folder."""

@@ -76,9 +76,7 @@ def _meeting(mdd: Mdd, other: Mdd) -> tuple[int, int]:
     mine = [*mdd, *mdd[-1:] * (times - len(mdd))]
     theirs = [*other, *other[-1:] * (times - len(other))]
     met = [
-        time
-        for time in range(1, times)
-        if mine[time] & theirs[time] or (mine[time] & theirs[time - 1] and mine[time - 1] & theirs[time])
+        time for time in range(1, times) if mine[time] & theirs[time] or (mine[time] & theirs[time - 1] and mine[time - 1] & theirs[time])
     ]
     return (met[0], met[-1]) if met else (1, 0)
 

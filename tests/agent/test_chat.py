@@ -14,11 +14,13 @@ from envwright.agent.chat import REJECTION, Chat
 from envwright.agent.chat_rule import ChattingRule
 from envwright.agent.chat_view import StreamWrap, folded, patch_lines, unfolded
 from envwright.agent.events import Event, MessageAdded, TextDelta, ToolFinished
+from envwright.agent.guardrails import GuardRails
 from envwright.agent.messages import AssistantMessage, Message, UserMessage
 from envwright.agent.models import Completion
 from envwright.agent.scripted import ScriptedModel
 from envwright.agent.stop import StopReason
 from envwright.agent.transcript import read_transcript
+from envwright.agent.work_settings import WorkSettings
 from envwright.env.errors import UserError
 from envwright.env.jsonio import dump_json
 from envwright.env.patch import read_patch
@@ -79,7 +81,8 @@ def test_a_rejection_without_a_reason_leaves_the_patch_pending(evidence: Evidenc
 
 def test_guard_rails_hold_in_a_conversation_and_for_the_persons_own_patches(evidence: Evidence, patch_arguments: dict[str, Any]) -> None:
     far = proposal(patch_arguments, 1.0)
-    chat = Chat(ScriptedModel([far, "it was refused"]), evidence)
+    narrow = WorkSettings(guard_rails=GuardRails(bounds="refuse"))
+    chat = Chat(ScriptedModel([far, "it was refused"]), evidence, work=narrow)
     chat.say("propose something bold")
     own = chat.call(far[0], dump_json(far[1]))
     assert chat.pending is None

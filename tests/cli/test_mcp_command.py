@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from envwright.env.jsonio import write_json
 from envwright.env.patch import Patch
 from envwright.training.approval_files import approved_patch, read_waiting
 from tests.cli.commands import EVIDENCE, Command
@@ -45,7 +46,9 @@ def test_a_proposal_waits_in_the_run_folder_and_changes_nothing(tmp_path: Path) 
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'envwright[mcp]'")
     store = make_run(tmp_path / "run")
     far = {**PROPOSAL, "edits": [{**PROPOSAL["edits"][0], "value": 1.0}]}  # type: ignore[dict-item]
-    refused, proposed = answers(["--run", str(store.path)], [("propose_patch", far), ("propose_patch", PROPOSAL)])
+    write_json(tmp_path / "rails.json", {"bounds": "refuse"})
+    arguments = ["--run", str(store.path), "--guard-rails", str(tmp_path / "rails.json")]
+    refused, proposed = answers(arguments, [("propose_patch", far), ("propose_patch", PROPOSAL)])
     assert [error["code"] for error in refused["structuredContent"]["errors"]] == ["step_too_large"]
     assert proposed["structuredContent"]["accepted"] is True
     assert f"approve it with `envwright chat --run {store.path}`" in proposed["content"][1]["text"]

@@ -66,7 +66,7 @@ def test_the_pages_tool_is_registered_called_and_described(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tool = imported("write-a-tool.md", folder, monkeypatch).tool
-    monkeypatch.setitem(registry.TOOLS, tool.name, tool)  # type: ignore[arg-type]  (a mapping that nobody else changes)
+    monkeypatch.setitem(registry.TOOLS, tool.name, tool)
     evidence = file_evidence(folder / "config.json", folder / "rollouts.jsonl")
     (spec,) = [spec["function"] for spec in Toolbox(evidence).specs() if spec["function"]["name"] == tool.name]
     assert spec["description"].startswith("Count at which timestep")

@@ -65,7 +65,7 @@ def assert_redesigned(capsys: pytest.CaptureFixture[str], namespace: dict[str, A
     before = read_config(Path("config.json"))
     run_shell("The patch")
     told = capsys.readouterr().out
-    assert "/sizes/3/hole_ratio        0.200 -> " in told
+    assert "/sizes/3/hole_ratio    0.200 -> " in told
     patch = read_patch(Path("patch.json"))
     run_python(namespace, "The patch")
     assert read_config(Path("config.json")) == apply_patch(before, patch) != before

@@ -37,7 +37,17 @@ SERVE = "import sys; from envwright.training.cli import main; sys.exit(main(sys.
 def files(evidence: Evidence, tmp_path: Path) -> list[str]:
     write_json(tmp_path / "config.json", evidence.config.to_json())
     write_json_lines(tmp_path / "rollouts.jsonl", (rollout.to_json() for rollout in evidence.rollouts))
-    return ["mcp", "--config", str(tmp_path / "config.json"), "--rollouts", str(tmp_path / "rollouts.jsonl"), "--seed", str(evidence.seed)]
+    return [
+        "mcp",
+        "--config",
+        str(tmp_path / "config.json"),
+        "--rollouts",
+        str(tmp_path / "rollouts.jsonl"),
+        "--seed",
+        str(evidence.seed),
+        "--guard-rails",
+        "off",
+    ]
 
 
 def ask(arguments: list[str], questions: Callable[[Client], Awaitable[ValueT]]) -> ValueT:

@@ -15,9 +15,10 @@ from envwright.agent.stop import StopReason
 from envwright.env.config import GeneratorConfig
 from envwright.env.errors import UserError
 from envwright.env.generator import num_holes, wait_count
-from envwright.env.patch import apply_patch, diff_configs, read_patch
+from envwright.env.patch import Patch, apply_patch, diff_configs, read_patch
 from envwright.env.schemas import json_schema
 from envwright.tools.evidence import Rates, StageRecord
+from envwright.training.approval_files import write_waiting
 from envwright.training.checkpoints import commit, fault
 from envwright.training.policy import PocketPolicy
 from envwright.training.progress import Progress
@@ -177,6 +178,24 @@ def test_a_damaged_checkpoint_of_a_finished_stage_is_made_again(
     assert _bytes(tmp_path / "broken") == _bytes(finished[0])
 
 
+def test_an_approved_patch_takes_the_place_of_the_engineers_when_the_run_goes_on(
+    finished: tuple[Path, dict[str, Any], list[str]], tiny_settings: RunSettings, tmp_path: Path
+) -> None:
+    folder = tmp_path / "approved"
+    shutil.copytree(finished[0], folder)
+    (folder / "stages" / "01" / "DONE").unlink()
+    store = RunStore(folder)
+    edit = {"op": "replace", "path": "/sizes/4/hole_ratio", "value": 0.3, "reason": "a person's", "evidence": []}
+    approved = Patch.model_validate({"summary": "more holes", "edits": [edit]})
+    write_waiting(store, "approved", approved, "chat")
+    summary, lines = _run(folder, tiny_settings, resume=True)
+    assert read_patch(folder / "stages" / "00" / "engineer" / "patch.json") == approved
+    assert store.stage(1).config() == apply_patch(store.stage(0).config(), approved)
+    assert store.stage(1).config().sizes["4"].hole_ratio == 0.3
+    assert summary["stages"][0]["patch"] == approved.to_json()
+    assert "approved by a person, proposed by chat: more holes" in "\n".join(lines)
+
+
 def test_old_checkpoints_are_removed_as_the_settings_say(tiny_settings: RunSettings, tmp_path: Path) -> None:
     settings = tiny_settings.model_copy(update={"steps_per_stage": 1, "save_total_limit": 1})
     _run(tmp_path / "run", settings)
@@ -185,11 +204,14 @@ def test_old_checkpoints_are_removed_as_the_settings_say(tiny_settings: RunSetti
 
 
 def test_a_full_disk_is_one_clear_line_and_leaves_the_last_good_checkpoint(tmp_path: Path) -> None:
+    def write_old(folder: Path) -> None:
+        (folder / "weights").write_text("old", encoding="utf-8")
+
     def write(folder: Path) -> None:
         (folder / "weights").write_text("new", encoding="utf-8")
         raise OSError(28, "No space left on device")
 
-    commit(tmp_path / "checkpoint", lambda folder: (folder / "weights").write_text("old", encoding="utf-8") and None)
+    commit(tmp_path / "checkpoint", write_old)
     with pytest.raises(UserError, match="checkpoint cannot be written: No space left on device; make room and continue with --resume"):
         commit(tmp_path / "checkpoint", write)
     assert fault(tmp_path / "checkpoint") is None
