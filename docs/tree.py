@@ -1,6 +1,6 @@
 """Writes the annotated tree into the README: one line per module, from the first sentence of its docstring.
 
-    .venv/bin/python docs/tree.py            # `make tree`; with --check it only says whether the README is up to date
+.venv/bin/python docs/tree.py            # `make tree`; with --check it only says whether the README is up to date
 """
 
 from __future__ import annotations

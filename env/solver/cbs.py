@@ -13,12 +13,13 @@ It does not end on some unsolvable boards, hence the node limit: `plan_search` t
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import combinations
+from operator import or_
 
 from envwright.env.solver.budget import Budget, Outcome, TimeUpError
 from envwright.env.solver.conflicts import Conflict, ConflictKind, choose_conflict, conflicts_between
 from envwright.env.solver.mdd import NEVER, ConstrainedAgent, Mdd
 from envwright.env.solver.pairs import WEIGHT_LIMIT, WEIGHT_STEP, Pair, cover_weight, pair_increase
-from envwright.env.solver.paths import choose_path, conflict_free_path
+from envwright.env.solver.paths import choose_path, conflict_free_path, fewest_conflicts
 from envwright.env.solver.space import BitSpace
 
 DETOUR_LIMIT = 12
@@ -119,23 +120,28 @@ class ConflictSearch:
 
     def _root(self, agents: list[ConstrainedAgent]) -> _Node | None:
         """Builds the root node, None when an agent has no path even alone."""
-        costs = []
         mdds: list[Mdd] = []
-        paths: list[list[int]] = []
         for agent in agents:
             cost = agent.minimal_cost()
             mdd = None if cost is None else agent.mdd(cost)
-            if cost is None or mdd is None:
+            if mdd is None:
                 return None
-            path, mdd = self._choose(agent, mdd, paths)
-            costs.append(len(path) - 1)
             mdds.append(mdd)
-            paths.append(path)
+        paths, clashing = self._greedy_paths(agents, mdds) if self._greedy else _first_paths(agents, mdds)
+        costs = [len(path) - 1 for path in paths]
         conflicts = {}
-        for i, j in combinations(range(len(paths)), 2):
-            if found := conflicts_between(i, paths[i], j, paths[j]):
+        for i, j in combinations(range(len(paths)), 2) if clashing else ():
+            if j in clashing and (found := conflicts_between(i, paths[i], j, paths[j])):
                 conflicts[i, j] = found
         return _Node(agents, costs, mdds, paths, conflicts, {}, sum(costs), sum(map(len, conflicts.values())))
+
+    def _greedy_paths(self, agents: list[ConstrainedAgent], mdds: list[Mdd]) -> tuple[list[list[int]], set[int]]:
+        """Chooses paths one by one, with detours, and replaces the MDDs by theirs; any agent may collide."""
+        paths: list[list[int]] = []
+        for k, agent in enumerate(agents):
+            path, mdds[k] = self._choose(agent, mdds[k], paths)
+            paths.append(path)
+        return paths, set(range(len(agents)))
 
     def _choose(self, agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]) -> tuple[list[int], Mdd]:
         """Returns a path that collides little, and its MDD: the given one, or when greedy one of a longer path."""
@@ -229,6 +235,26 @@ class ConflictSearch:
                 costs[k] = len(paths[k]) - 1
             conflicts = _recount(conflicts, paths, stale)
         return _Node(agents, costs, mdds, paths, conflicts, node.bounds, sum(costs), sum(map(len, conflicts.values())))
+
+
+def _first_paths(agents: list[ConstrainedAgent], mdds: list[Mdd]) -> tuple[list[list[int]], set[int]]:
+    """Chooses paths one by one, and tells which agents may collide with one before them."""
+    paths: list[list[int]] = []
+    clashing = set()
+    horizon = max(map(len, mdds))
+    traffic = [0] * horizon
+    for k, (agent, mdd) in enumerate(zip(agents, mdds, strict=True)):
+        path = conflict_free_path(agent, mdd, paths, traffic)
+        if path is None:
+            path = fewest_conflicts(agent, mdd, paths)
+            clashing.add(k)
+        bits = [1 << cell for cell in path]
+        if any(map(bits[-1].__and__, traffic[len(path) :])):  # somebody passes over its goal later
+            clashing.add(k)
+        bits += bits[-1:] * (horizon - len(path))
+        traffic = list(map(or_, traffic, bits))
+        paths.append(path)
+    return paths, clashing
 
 
 def _recount(conflicts: dict[Pair, list[Conflict]], paths: list[list[int]], stale: list[int]) -> dict[Pair, list[Conflict]]:

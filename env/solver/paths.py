@@ -5,6 +5,8 @@ with few conflicts (the conflict-avoidance table of Sharon et al., "Conflict-bas
 """
 
 from collections.abc import Sequence
+from itertools import islice
+from operator import and_
 
 from envwright.env.solver.mdd import ConstrainedAgent, Mdd, Move, without_moves
 
@@ -17,7 +19,7 @@ def choose_path(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]) -> l
         mdd: Its MDD of the wanted cost.
         others: Paths as cell indices, each parked at its end for good.
     """
-    return conflict_free_path(agent, mdd, others) or _fewest_conflicts(agent, mdd, others)
+    return conflict_free_path(agent, mdd, others) or fewest_conflicts(agent, mdd, others)
 
 
 def _traffic(others: list[list[int]], until: int) -> list[int]:
@@ -32,18 +34,33 @@ def _traffic(others: list[list[int]], until: int) -> list[int]:
     return occupied
 
 
+def _meets(mdd: Mdd, traffic: list[int]) -> bool:
+    """Tells whether some path of an MDD could meet the traffic on a cell or halfway; it need not."""
+    if any(map(and_, mdd, traffic)):
+        return True
+    return any(map(and_, mdd, islice(traffic, 1, None))) and any(map(and_, islice(mdd, 1, None), traffic))
+
+
 def _swaps(others: list[list[int]], time: int) -> list[Move]:
     """Lists the moves to `time` that would exchange cells with one of the others."""
     return [(p[time], p[time - 1]) for p in others if time < len(p) and p[time] != p[time - 1]]
 
 
-def conflict_free_path(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]) -> list[int] | None:
-    """Returns a path that meets nobody, None when there is none."""
+def conflict_free_path(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]], traffic: list[int] | None = None) -> list[int] | None:
+    """Returns a path that meets nobody up to its arrival, None when there is none.
+
+    Args:
+        agent: Whose path it is; its forbidden moves are honoured.
+        mdd: Its MDD of the wanted cost.
+        others: Paths as cell indices, each parked at its end for good.
+        traffic: The cells that the others are on at each timestep, at least up to the cost, when known.
+    """
     width, near, moving, adjacency = agent.board.width, agent.board.near, agent.wait_free, agent.adjacency
-    if not others and not agent.forbidden_moves:
-        return _lowest_path(agent, mdd)
     cost = len(mdd) - 1
-    traffic = _traffic(others, cost)
+    if traffic is None:
+        traffic = _traffic(others, cost)
+    if not agent.forbidden_moves and not _meets(mdd, traffic):
+        return _lowest_path(agent, mdd)
     cells = mdd[0]
     reach = [cells]
     banned: dict[int, Sequence[Move]] = {}
@@ -94,7 +111,7 @@ def _lowest_path(agent: ConstrainedAgent, layers: Mdd) -> list[int]:
     return path
 
 
-def _fewest_conflicts(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]) -> list[int]:
+def fewest_conflicts(agent: ConstrainedAgent, mdd: Mdd, others: list[list[int]]) -> list[int]:
     """Returns the path with the fewest conflicts, by dynamic programming over the MDD."""
     counts = {agent.start: 0}
     adjacency = agent.adjacency
