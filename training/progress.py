@@ -115,8 +115,8 @@ class Progress:
         """The engineer starts to work."""
         self.say(f"   engineer {engineer} reads the evidence ...")
 
-    def redesigned(self, redesign: Redesign, *, last: bool, seconds: float) -> None:
-        """The engineer (or the gate) has decided."""
+    def redesigned(self, redesign: Redesign, *, last: bool, seconds: float, engineer_seconds: float) -> None:
+        """The engineer (or the gate) has decided, and what that cost."""
         if redesign.patch is None:
             if not last:
                 self.say(f"   config kept ({redesign.stop_reason}): {redesign.note}")
@@ -128,6 +128,12 @@ class Progress:
                 reason = reasons.get(change.path, "scaled so that the shares sum to 1")
                 for line in textwrap.wrap(reason, _WIDTH):
                     self.say(f"       {line}")
+        usage = redesign.usage
+        if usage.requests:
+            tokens = f", {usage.prompt_tokens} tokens read and {usage.completion_tokens} written" if usage.total_tokens else ""
+            self.say(
+                f"   the engineer's session: {usage.requests} requests, {usage.tool_calls} tool calls{tokens}, {engineer_seconds:.0f} s"
+            )
         self.say(f"   stage took {seconds:.0f} s")
 
     def finish(

@@ -157,7 +157,9 @@ class _Run:
         self.validation_rollouts += measured.rollouts
         record = stage_record(number, self.config, measured.sampled)
         self.progress.validated(measured.greedy, measured.sampled)
+        asked = time.monotonic()
         redesign = self._redesign(number, folder, record, training.rollouts)
+        engineer_seconds = round(time.monotonic() - asked, 2)
         entry = self._entry(number, record, measured, training.steps, redesign)
         self.history.append(record.model_copy(update={"patch": redesign.patch}))
         write_json(folder.path / "engineer" / "outcome.json", entry)
@@ -167,8 +169,8 @@ class _Run:
         self.store.retain(settings.save_total_limit)
         seconds = round(time.monotonic() - begin, 2)
         self.stages.append({**entry, "seconds": seconds})
-        self.store.event("stage_finished", stage=number, seconds=seconds)
-        self.progress.redesigned(redesign, last=number == settings.num_stages - 1, seconds=seconds)
+        self.store.event("stage_finished", stage=number, seconds=seconds, engineer_seconds=engineer_seconds)
+        self.progress.redesigned(redesign, last=number == settings.num_stages - 1, seconds=seconds, engineer_seconds=engineer_seconds)
         self.config = redesign.config
 
     def _train(self, number: int, folder: StageFolder, instances: Sequence[Instance], done: int) -> StageTraining:
@@ -258,6 +260,7 @@ class _Run:
             "patch": None if redesign.patch is None else redesign.patch.to_json(),
             "stop_reason": redesign.stop_reason.value,
             "note": redesign.note,
+            "usage": redesign.usage.to_json(),
         }
 
     def _take_up_approval(self, number: int) -> None:

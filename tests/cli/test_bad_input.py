@@ -93,9 +93,9 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "tool: no such stage": (("tool", "env_stats", *EVIDENCE, "--args", '{"stage": 7}'), "not_found: "),
     "redesign: no rollouts": (("redesign", "--config", "config.json"), "give both --config FILE and --rollouts FILE"),
     "redesign: unknown engineer": (("redesign", *EVIDENCE, "--engineer", "rules"), "no engineer 'rules', did you mean 'rule'?"),
-    "redesign: engineer of a later release": (
-        ("redesign", *EVIDENCE, "--engineer", "local:/tmp/x"),
-        "'local:/tmp/x' comes with a later release",
+    "redesign: a local model that is not there": (
+        ("redesign", *EVIDENCE, "--engineer", "local:nowhere"),
+        "local:nowhere: no such folder; give the folder of a transformers model, or local:smollm2",
     ),
     "redesign: no transcript": (("redesign", *EVIDENCE, "--engineer", "replay:none.jsonl"), "none.jsonl"),
     "redesign: empty log": (("redesign", "--config", "config.json", "--rollouts", "empty.jsonl"), "empty.jsonl: holds no rollout"),

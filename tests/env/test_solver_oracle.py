@@ -77,3 +77,11 @@ def test_sets_of_states_agree_with_the_oracle_on_graphs(monkeypatch: pytest.Monk
         for objective in Objective:
             found = solve_graph(as_networkx(graph), starts, goals, objective=objective)
             assert disagreement(graph, starts, goals, wanted[objective], found) is None
+
+
+def test_a_crowd_that_has_to_walk_about_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    holes = [(2, 2), (1, 4), (2, 1), (4, 3), (1, 3), (0, 1), (3, 1), (0, 4)]
+    starts, goals = [(3, 0), (2, 4), (2, 0), (3, 4), (0, 2)], [(1, 0), (4, 2), (4, 0), (3, 0), (3, 4)]
+    without_cbs(monkeypatch, 0)  # A* over single states takes ten times as long to find the same
+    found = solve(5, holes, starts, goals, label_waits=False)
+    assert (found.sum_of_costs, found.sum_of_distances, found.makespan) == (71, 25, 18)
