@@ -2,10 +2,11 @@
 
     python bench/generator.py                 # everything, a few minutes
     python bench/generator.py targets         # 10,000 boards, peak memory, import
-    python bench/generator.py strata --agents 2 3
+    python bench/generator.py strata --agents 2 3 --holes 0.2 0.45
 
-CPU time of one process throughout, so that a busy machine does not count against it. One line per stratum: which sampler
-made the boards, the share of drawn boards that fitted, and the boards per second.
+CPU time of one process throughout, so that a busy machine does not count against it. The strata are a Markdown table: boards
+per second, wait-free / wait-required; `*` where boards are constructed around a crossing, `w` where a crowd walks, `x`
+where there are none.
 """
 
 import argparse
@@ -14,17 +15,18 @@ import platform
 import subprocess
 import sys
 import time
-from itertools import product
+from collections.abc import Sequence
 
 from envwright.env.config import GeneratorConfig
 from envwright.env.errors import InfeasibleError
 from envwright.env.generator import generate
 
-SMALLEST = {1: 3, 2: 3, 3: 3, 4: 4, 5: 5}
+SMALLEST = {1: 3, 2: 3, 3: 3, 4: 4, 5: 5, 6: 5, 7: 5, 8: 6, 9: 6, 10: 6}
 LARGEST = 10
-HOLE_RATIOS = (0.1, 0.2, 0.3)
-SECONDS = 0.4
+HOLE_RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5)
+SECONDS = 0.3
 FEWEST, MOST = 4, 200
+_MARKS = {"construction": "*", "walk": "w"}
 
 _IMPORT = (
     "import sys, time; begin = time.process_time(); import envwright.env.generator; "
@@ -50,29 +52,27 @@ def stratum(size: int, agents: int, hole_ratio: float, wait_required: bool) -> s
     """Measure one stratum: a few boards to see how long they take, then as many as fit the time."""
     config = config_of(agents, (size,), hole_ratio, float(wait_required))
     try:
+        generate(config, 1, seed=2)
         begin = time.process_time()
-        generate(config, FEWEST, seed=0, max_tries=3_000)
+        generate(config, FEWEST, seed=0)
         each = (time.process_time() - begin) / FEWEST
         number = max(FEWEST, min(MOST, int(SECONDS / each)))
         begin = time.process_time()
         record = generate(config, number, seed=1).acceptance[str(size)]
-    except InfeasibleError as error:
-        return f"infeasible: {str(error).partition(': ')[2][:60]}"
+    except InfeasibleError:
+        return "x"
     rate = number / (time.process_time() - begin)
-    makers = " + ".join(f"{count} {name}" for name, count in record.samplers.most_common())
-    return f"{rate:8.0f} boards/s   {100 * record.rate:5.1f} % fitted   {makers}{f', {record.repeated} repeats' if record.repeated else ''}"
+    return f"{rate:.0f}" + "".join(mark for name, mark in _MARKS.items() if record.samplers[name])
 
 
-def strata(agents: int) -> None:
-    """Measure every stratum with so many agents."""
-    for size, hole_ratio, wait_required in product(range(SMALLEST[agents], LARGEST + 1), HOLE_RATIOS, (False, True)):
-        if wait_required and agents == 1:
-            continue
-        kind = "wait-required" if wait_required else "wait-free"
-        print(
-            f"{size:2}x{size:<2} {agents} agents, {hole_ratio:.1f} holes, {kind:13} {stratum(size, agents, hole_ratio, wait_required)}",
-            flush=True,
-        )
+def strata(agents: int, hole_ratios: Sequence[float]) -> None:
+    """Print a table row per size with so many agents; the samplers are chosen before the clock runs."""
+    for size in range(SMALLEST[agents], LARGEST + 1):
+        cells = []
+        for hole_ratio in hole_ratios:
+            kinds = (False,) if agents == 1 else (False, True)
+            cells.append(" / ".join(stratum(size, agents, hole_ratio, wait_required) for wait_required in kinds))
+        print(f"| {agents} | {size}x{size} | {' | '.join(cells)} |", flush=True)
 
 
 def ten_thousand() -> float:
@@ -110,14 +110,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", nargs="?", choices=["all", "targets", "strata"], default="all")
     parser.add_argument("--agents", type=int, nargs="+", choices=list(SMALLEST), default=list(SMALLEST), help="strata with so many agents")
+    parser.add_argument("--holes", type=float, nargs="+", default=list(HOLE_RATIOS), help="shares of holes")
     arguments = parser.parse_args()
     part = arguments.part
     print(f"Python {platform.python_version()}, {platform.machine()}")
     if part != "strata":
         print(json.dumps(targets()), flush=True)
     if part != "targets":
+        print(f"| agents | size | {' | '.join(f'{ratio:.0%} holes' for ratio in arguments.holes)} |")
+        print("|---" * (2 + len(arguments.holes)) + "|", flush=True)
         for agents in arguments.agents:
-            strata(agents)
+            strata(agents, arguments.holes)
 
 
 if __name__ == "__main__":

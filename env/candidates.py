@@ -36,8 +36,8 @@ NATURAL_ENOUGH = 0.0035
 """Below this acceptance rejection would need too many draws even for that."""
 NATURAL_TRIES = 5_000
 """Uniform draws for such a board; after them it is constructed like the others."""
-WALK_HOLES = 0.375
-"""From this share of holes on a crowd walks without a pilot, which would cost seconds to say the same."""
+WALK_HOLES, WALK_DENSITY = 0.375, 0.5
+"""From this share of holes, or above so many agents per free cell, a crowd walks without a pilot, which would take long to say the same."""
 WALK_TRIES = 5_000
 """Walks tried for one board: one costs up to a millisecond, and a crowd that cannot move should be named within seconds."""
 _PILOT_DRAWS = 512
@@ -147,8 +147,8 @@ def choose_sampler(stratum: Stratum) -> SamplerChoice:
     """
     if stratum.is_crowd:
         labels = (replace(stratum, wait_required=wait) for wait in (False, True))
-        walk = stratum.holes >= WALK_HOLES * stratum.size * stratum.size or not all(map(_crowd_fits, labels))
-        return SamplerChoice(Sampler.WALK if walk else Sampler.REJECTION)
+        narrow = stratum.holes >= WALK_HOLES * stratum.size * stratum.size or stratum.num_agents > WALK_DENSITY * stratum.num_free
+        return SamplerChoice(Sampler.WALK if narrow or not all(map(_crowd_fits, labels)) else Sampler.REJECTION)
     if not stratum.wait_required:
         return SamplerChoice()
     rejection = _pilot(stratum, Sampler.REJECTION, math.ceil(REJECTION_ENOUGH * _PILOT_DRAWS))

@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 MAX_WORKERS = 64
 """Most processes that may be asked for."""
-START_WORTH, SHARE_WORTH = 2.0, 0.1
+START_WORTH, SHARE_WORTH = 4.0, 0.1
 """CPU seconds of work left from which on processes are started (each costs about half a second), or those that run are used."""
 TRIAL, CHUNK = 0.2, 0.05
 """CPU seconds of work done in this process first, to see what an item costs, and of the work sent away at a time."""

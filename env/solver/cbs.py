@@ -71,6 +71,7 @@ class ConflictSearch:
         self._cut_short = False  # in the middle of a node, whose children are lost: an empty queue proves nothing then
         self._cap = NEVER if cap is None else cap
         self._weights: dict[tuple[ConstrainedAgent, ConstrainedAgent, int, int], tuple[int, bool]] = {}
+        self._covers: dict[tuple[tuple[Pair, int], ...], int] = {}
         self._serial = 0
         self._heap: list[tuple[int, int, int, _Node]] = []
         high = NEVER if deadline is None else deadline
@@ -169,8 +170,11 @@ class ConflictSearch:
                 self._weights[key] = known, settled
             bounds[i, j] = least + known
         node.bounds = bounds
-        weights = {(i, j): bound - costs[i] - costs[j] for (i, j), bound in bounds.items()}
-        return cover_weight({pair: weight for pair, weight in weights.items() if weight > 0}, budget)
+        weights = tuple([(pair, bound - costs[pair[0]] - costs[pair[1]]) for pair, bound in bounds.items()])
+        cover = self._covers.get(weights)
+        if cover is None:
+            cover = self._covers[weights] = cover_weight({pair: weight for pair, weight in weights if weight > 0}, budget)
+        return cover
 
     def _expand(self, bound: int, node: _Node, budget: Budget) -> None:
         """Splits a node on one conflict, after working out for free what conflicts it can (bypass)."""

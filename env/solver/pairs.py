@@ -6,6 +6,7 @@ the first agent.
 """
 
 from collections.abc import Mapping
+from operator import and_
 from typing import TypeAlias
 
 from envwright.env.solver.budget import Budget
@@ -75,9 +76,9 @@ def _meeting(mdd: Mdd, other: Mdd) -> tuple[int, int]:
     times = max(len(mdd), len(other))
     mine = [*mdd, *mdd[-1:] * (times - len(mdd))]
     theirs = [*other, *other[-1:] * (times - len(other))]
-    met = [
-        time for time in range(1, times) if mine[time] & theirs[time] or (mine[time] & theirs[time - 1] and mine[time - 1] & theirs[time])
-    ]
+    ahead, behind = map(and_, mine[1:], theirs[:-1]), map(and_, mine[:-1], theirs[1:])
+    shared = map(and_, mine[1:], theirs[1:])
+    met = [time for time, (same, here, there) in enumerate(zip(shared, ahead, behind, strict=True), 1) if same or (here and there)]
     return (met[0], met[-1]) if met else (1, 0)
 
 

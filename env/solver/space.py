@@ -109,11 +109,11 @@ class BitSpace(ABC):
         balls = self.descent(start, goal)
         if balls is None:
             return None
-        width, near = self.width, self.near
+        width = self.width
         cells = 1 << start
         found = [cells]
-        for index in range(len(balls) - 2, -1, -1):
-            cells = (cells << 1 | cells >> 1 | cells << width | cells >> width if width else near(cells)) & balls[index]
+        for ball in balls[-2::-1]:
+            cells = (cells << 1 | cells >> 1 | cells << width | cells >> width if width else self.near(cells)) & ball
             found.append(cells)
         return found
 
