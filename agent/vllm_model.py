@@ -7,6 +7,7 @@ keeps the key-value cache of shared prefixes itself.
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ class VllmModel:
         max_tokens: most tokens of one reply.
         temperature: 0 takes the most likely token.
         seed: seed of the draws.
-        options: passed to vLLM's `LLM` as they are, for instance `gpu_memory_utilization`.
+        options: passed to vLLM's `LLM` as they are, for instance `gpu_memory_utilization`. Compilation is off unless they ask
+            for it (`enforce_eager`): an engineer writes a few replies.
 
     Raises:
         MissingExtraError: vLLM is not installed.
@@ -92,10 +94,13 @@ class VllmModel:
 
     def _load(self) -> tuple[Any, ChatPrompt]:
         if self._loaded is None:
+            os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # stdout belongs to --json
+            os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
             from vllm import LLM
 
+            options = {"enforce_eager": True, "enable_prefix_caching": True, **self._options}
             try:
-                engine = LLM(model=self.path, seed=self.seed, enable_prefix_caching=True, **self._options)
+                engine = LLM(model=self.path, seed=self.seed, **options)
             except (OSError, ValueError, RuntimeError) as error:
                 raise ModelError(f"{self.name} cannot be loaded: {' '.join(str(error).split())[:200]}") from None
             self._loaded = engine, ChatPrompt(engine.get_tokenizer(), self.name)
