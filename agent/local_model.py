@@ -14,6 +14,7 @@ from typing import Any
 
 from envwright.agent.constrained import GrammarBounds
 from envwright.agent.decoder import Constraint, Decoded, Sampling, Segment
+from envwright.agent.fitting import fit
 from envwright.agent.limits import Limits
 from envwright.agent.local_weights import LoadedModel, load_model, require_packages
 from envwright.agent.messages import AssistantMessage, Message, Usage
@@ -21,7 +22,6 @@ from envwright.agent.models import Completion, ModelError
 from envwright.agent.reply import assistant_reply
 from envwright.agent.text_gate import TextGate
 from envwright.env.errors import UserError
-from envwright.tools.results import CHARACTERS_PER_TOKEN
 
 __all__ = ["LocalModel"]
 
@@ -33,10 +33,6 @@ _DECISIONS = 2
 """Replies at the end of a fitted session that must decide: a proposal and its repair. A small model would look for ever."""
 _UNSTUCK = 0.8
 """Temperature at which a greedy reply is drawn anew when it repeats the one before: the most likely reply would never change."""
-_SMALLEST_RESULT = 200
-"""Tokens that a tool result should get at least."""
-_JSON_CHARACTERS = 2
-"""Characters of JSON in a token of a small vocabulary, where digits stand alone; measured on SmolLM2 with `failure_breakdown`: 2.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +134,10 @@ class LocalModel:
         Raises:
             ModelError: the context cannot hold the first messages, one result and two replies.
         """
-        loaded = self._loaded()
-        first = sum(map(len, self._segments(messages, tools)))
-        room = loaded.context - first - self.max_tokens
-        turn = self.max_tokens + _SMALLEST_RESULT
-        if room < turn:
-            raise ModelError(
-                f"{self._name} has a context of {loaded.context} tokens; the tools and the first messages take {first} and a session needs "
-                f"{self.max_tokens + turn} more: take a model with a longer context, or show less (a smaller context variant)"
-            )
-        requests = min(limits.request_limit, 1 + room // turn)
-        result = room // max(1, requests - 1) - self.max_tokens
-        budget = max(_SMALLEST_RESULT, result) * _JSON_CHARACTERS // CHARACTERS_PER_TOKEN
-        self._decides_after = sum(isinstance(message, AssistantMessage) for message in messages) + max(1, requests - _DECISIONS)
-        return limits.model_copy(update={"request_limit": requests}), budget
+        context, first = self._loaded().context, sum(map(len, self._segments(messages, tools)))
+        limits, budget = fit(self._name, context, first, self.max_tokens, limits)
+        self._decides_after = sum(isinstance(message, AssistantMessage) for message in messages) + max(1, limits.request_limit - _DECISIONS)
+        return limits, budget
 
     def _reply(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], on_text: Callable[[str], None] | None) -> Completion:
         gate = TextGate(on_text) if on_text is not None else None

@@ -14,6 +14,8 @@ from typing import Any
 
 from envwright.agent.chat_prompt import ChatPrompt
 from envwright.agent.constrained import GrammarBounds, bounded_schema, reply_grammar
+from envwright.agent.fitting import fit
+from envwright.agent.limits import Limits
 from envwright.agent.messages import AssistantMessage, Message, Usage
 from envwright.agent.models import Completion, ModelError
 from envwright.agent.reply import assistant_reply
@@ -44,7 +46,7 @@ class VllmModel:
             raise MissingExtraError("vllm", "vllm", "the engineer vllm:PATH")
         self.path, self.max_tokens, self.temperature, self.seed = path, max_tokens, temperature, seed
         self._options = dict(options or {})
-        self._loaded: tuple[Any, ChatPrompt] | None = None
+        self._loaded: tuple[Any, ChatPrompt, int] | None = None
 
     @property
     def name(self) -> str:
@@ -71,6 +73,16 @@ class VllmModel:
         text, cut, usage = self._generate(messages, (), {"json": bounded_schema(schema, GrammarBounds.within(self.max_tokens))})
         return Completion(AssistantMessage(content=text), usage, "the answer was cut at the token limit" if cut else None)
 
+    def fitted(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], limits: Limits) -> tuple[Limits, int]:
+        """Return limits and a budget for one tool result with which a session stays within the context; see `BoundedModel`."""
+        _, _, context = self._load()
+        return fit(self.name, context, len(self._tokens(messages, tools)), self.max_tokens, limits)
+
+    def _tokens(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[int]:
+        engine, prompt, _ = self._load()
+        ids: list[int] = engine.get_tokenizer()(prompt.text(messages, tools), add_special_tokens=False)["input_ids"]
+        return ids
+
     def _generate(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], constraint: dict[str, Any] | None
     ) -> tuple[str, bool, Usage]:
@@ -78,21 +90,24 @@ class VllmModel:
         from vllm import SamplingParams
         from vllm.sampling_params import StructuredOutputsParams
 
-        engine, prompt = self._load()
+        engine, _, context = self._load()
+        ids = self._tokens(messages, tools)
+        if len(ids) + self.max_tokens > context:
+            raise ModelError(
+                f"the conversation has {len(ids)} tokens and {self.name} a context of {context}, too little for a reply of "
+                f"{self.max_tokens}: begin a new session, or take a model with a longer context"
+            )
         structured = StructuredOutputsParams(**constraint, disable_any_whitespace=True) if constraint else None
         sampling = SamplingParams(
             temperature=self.temperature, max_tokens=self.max_tokens, seed=self.seed + len(messages), structured_outputs=structured
         )
-        ids = engine.get_tokenizer()(prompt.text(messages, tools), add_special_tokens=False)["input_ids"]
-        try:
-            (result,) = engine.generate([{"prompt_token_ids": ids}], sampling, use_tqdm=False)
-        except ValueError as error:
-            raise ModelError(f"{self.name} refuses the conversation of {len(ids)} tokens: {' '.join(str(error).split())[:200]}") from None
+        (result,) = engine.generate([{"prompt_token_ids": ids}], sampling, use_tqdm=False)
         output = result.outputs[0]
         usage = Usage(requests=1, prompt_tokens=len(ids), completion_tokens=len(output.token_ids))
         return output.text, output.finish_reason == "length", usage
 
-    def _load(self) -> tuple[Any, ChatPrompt]:
+    def _load(self) -> tuple[Any, ChatPrompt, int]:
+        """Return the engine, how it writes a conversation, and the tokens that its context holds."""
         if self._loaded is None:
             os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # stdout belongs to --json
             os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
@@ -103,5 +118,6 @@ class VllmModel:
                 engine = LLM(model=self.path, seed=self.seed, **options)
             except (OSError, ValueError, RuntimeError) as error:
                 raise ModelError(f"{self.name} cannot be loaded: {' '.join(str(error).split())[:200]}") from None
-            self._loaded = engine, ChatPrompt(engine.get_tokenizer(), self.name)
+            context = int(engine.llm_engine.model_config.max_model_len)
+            self._loaded = engine, ChatPrompt(engine.get_tokenizer(), self.name), context
         return self._loaded
