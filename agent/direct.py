@@ -29,6 +29,7 @@ from envwright.env.jsonio import dump_json, json_values
 from envwright.env.patch import Edit
 from envwright.tools.arguments import decode_strings, inline_references, read_object, validate
 from envwright.tools.errors import ToolError
+from envwright.tools.registry import of_these_sizes
 
 __all__ = ["answer_schema", "run_direct"]
 
@@ -54,9 +55,10 @@ class ConfigAnswer(FrozenModel):
 
 
 def answer_schema(answer: Answer, config: GeneratorConfig) -> dict[str, Any]:
-    """Return the JSON Schema of the one answer, references inlined; a config names exactly the sizes that there are."""
+    """Return the JSON Schema of the one answer, references inlined; patch and config name the sizes that there are."""
     if answer == "patch":
-        return inline_references(PatchAnswer.model_json_schema())
+        schema: dict[str, Any] = of_these_sizes(inline_references(PatchAnswer.model_json_schema()), config)
+        return schema
     schema = inline_references(ConfigAnswer.model_json_schema())
     knobs = schema["properties"]["sizes"]["additionalProperties"]
     schema["properties"]["sizes"] = {

@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from envwright.env.base import FrozenModel
+from envwright.env.config import GeneratorConfig
 from envwright.env.patch import PatchCheck
 from envwright.tools import env_stats, failure_breakdown, propose_patch, sample_maps, simulate_config
 from envwright.tools.arguments import closest, decode_strings, inline_references, read_object, validate
@@ -24,7 +25,7 @@ from envwright.tools.errors import ToolError, ToolErrorCode
 from envwright.tools.evidence import Evidence
 from envwright.tools.results import ToolFailure, ToolResult
 
-__all__ = ["TOOLS", "Review", "Tool", "ToolResult", "Toolbox", "tool_specs", "typed_tool"]
+__all__ = ["TOOLS", "Review", "Tool", "ToolResult", "Toolbox", "of_these_sizes", "tool_specs", "typed_tool"]
 
 ArgumentsT = TypeVar("ArgumentsT", bound=FrozenModel)
 
@@ -131,15 +132,15 @@ def tool_specs() -> list[dict[str, Any]]:
     ]
 
 
-def _narrowed(node: Any, sizes: str) -> Any:
-    """Return a schema whose patterns of paths take these sizes only."""
-    if isinstance(node, list):
-        return [_narrowed(item, sizes) for item in node]
-    if not isinstance(node, dict):
-        return node
-    narrowed = {key: _narrowed(value, sizes) for key, value in node.items()}
-    if isinstance(node.get("pattern"), str):
-        narrowed["pattern"] = node["pattern"].replace("/sizes/[0-9]+/", f"/sizes/{sizes}/")
+def of_these_sizes(schema: Any, config: GeneratorConfig) -> Any:
+    """Return a JSON Schema whose patterns of paths take the config's sizes only: what is decoded under it names knobs that exist."""
+    if isinstance(schema, list):
+        return [of_these_sizes(item, config) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    narrowed = {key: of_these_sizes(value, config) for key, value in schema.items()}
+    if isinstance(schema.get("pattern"), str):
+        narrowed["pattern"] = schema["pattern"].replace("/sizes/[0-9]+/", f"/sizes/({'|'.join(config.sizes)})/")
     return narrowed
 
 
@@ -184,7 +185,7 @@ class Toolbox:
 
     def specs(self) -> list[dict[str, Any]]:
         """Return the tools in OpenAI's function-calling shape; paths name the sizes of the current config and no others."""
-        specs: list[dict[str, Any]] = _narrowed(tool_specs(), f"({'|'.join(self.evidence.config.sizes)})")
+        specs: list[dict[str, Any]] = of_these_sizes(tool_specs(), self.evidence.config)
         return specs
 
     def call(self, name: str, arguments: str | dict[str, Any]) -> ToolResult:

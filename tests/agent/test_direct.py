@@ -81,6 +81,7 @@ def test_the_schemas_take_good_answers_and_no_others(evidence: Evidence) -> None
     assert "$ref" not in json.dumps([of_patch.schema, of_config.schema])
     assert of_patch.is_valid(json.loads(patch(edit())))
     assert not of_patch.is_valid(json.loads(patch(edit(path="/sizes/4/reward"))))
+    assert not of_patch.is_valid(json.loads(patch(edit(path="/sizes/9/wait_ratio"))))
     config = json.loads(whole())
     assert of_config.is_valid(config)
     del config["sizes"]["4"]
