@@ -16,6 +16,7 @@ from envwright.env.errors import InfeasibleError
 from envwright.env.generator import generate
 from envwright.env.hardness import Hardness, measure_hardness
 from envwright.env.instance import Instance
+from envwright.tools.deadline import check_time
 
 __all__ = ["DIGITS", "Trial", "hardness_of", "same_instances", "try_knobs"]
 
@@ -51,9 +52,13 @@ def try_knobs(num_agents: int, bucket: str, knobs: Knobs, n: int, seed: int) -> 
 
 @lru_cache(maxsize=256)
 def _tried(num_agents: int, bucket: str, knobs: Knobs, n: int, seed: int) -> Trial:
+    def within_time(boards: int) -> None:
+        """Let a call whose time is over end between two boards; it is not remembered."""
+        check_time(f"{boards} of {n} boards of size {bucket} were made; ask for fewer with a smaller n")
+
     alone = GeneratorConfig(num_agents=num_agents, sizes={bucket: knobs})
     try:
-        made = generate(alone, n, seed=seed, split=Split.TRAIN, key=("simulate",), max_tries=_MAX_TRIES)
+        made = generate(alone, n, seed=seed, split=Split.TRAIN, key=("simulate",), max_tries=_MAX_TRIES, on_progress=within_time)
     except InfeasibleError as error:
         return Trial(reason=str(error))
     record = made.acceptance[bucket]
