@@ -12,16 +12,16 @@ on 8x8, 16 on 9x9, 20 on 10x10. Every cell of the paper's grid can be filled at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
 
 from envwright.env.canonical import Split
 from envwright.env.config import GeneratorConfig, Knobs
 from envwright.env.errors import InfeasibleError, UserError
 from envwright.env.generator import generate
 from envwright.env.instance import Instance
+from envwright.env.workers import Workers
 
 __all__ = [
     "BENCHMARK_SETS",
@@ -118,32 +118,21 @@ def make_benchmark(
         on_progress: called with the number of boards made so far.
 
     Raises:
-        UserError: there is no such set, or `workers` is below 1.
+        UserError: there is no such set, or `workers` is out of bounds.
         InfeasibleError: a cell cannot be filled.
     """
-    if workers < 1:
-        raise UserError(f"workers must be at least 1, got {workers}")
     groups = benchmark_groups(name)
     cells: list[BenchmarkCell] = []
-    for filled in _filled(groups, per_cell, workers):
-        cells += filled
-        if on_progress is not None:
-            on_progress(sum(len(cell.instances) for cell in cells))
+    with Workers(workers, len(groups)) as pool:
+        for filled in pool.map(partial(_filled, per_cell=per_cell), groups):
+            cells += filled
+            if on_progress is not None:
+                on_progress(sum(len(cell.instances) for cell in cells))
     return cells
 
 
-def _filled(groups: list[tuple[int, int]], per_cell: int, workers: int) -> Iterator[list[BenchmarkCell]]:
-    """Yield the cells of each group, in order."""
-    if workers == 1:
-        yield from (fill_group(agents, size, per_cell) for agents, size in groups)
-        return
-    with ProcessPoolExecutor(min(workers, len(groups)), mp_context=get_context("spawn")) as pool:
-        running = [pool.submit(fill_group, agents, size, per_cell) for agents, size in groups]
-        try:
-            yield from (future.result() for future in running)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+def _filled(group: tuple[int, int], per_cell: int) -> list[BenchmarkCell]:
+    return fill_group(*group, per_cell)
 
 
 def benchmark_instances(per_cell: int = PER_CELL) -> list[Instance]:

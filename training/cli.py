@@ -91,7 +91,7 @@ def _add_run_commands(command: _Add) -> None:
         dest="overrides",
         help="change a setting, such as grpo.learning_rate=1e-4",
     )
-    run.add_argument("--resume", action="store_true", help="continue the run in the folder after its last finished stage")
+    run.add_argument("--resume", action="store_true", help="continue the run in the folder from its newest whole checkpoint")
     run.add_argument("--dry-run", action="store_true", help="print the resolved settings and stop")
 
     evaluate = command("evaluate", "commands_run:evaluate", "run a policy on instances and grade it")
