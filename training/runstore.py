@@ -36,6 +36,9 @@ __all__ = ["RunStore", "StageFolder"]
 
 _KEPT_STATES = 2
 """Checkpoints inside a stage whose weights are kept: the newest, and one in case that it is damaged."""
+_TRAINED = "TRAINED"
+_FREE_AFTER_STAGE_0 = ("description", "engineer", "context", "engineering", "guard_rails", "approval", "gate_tolerance", "save_total_limit")
+"""Settings that a run may have otherwise than the one whose first stage it takes over."""
 _PACKAGES = ("torch", "transformers", "trl", "datasets", "accelerate", "numpy")
 
 
@@ -49,6 +52,11 @@ class StageFolder:
     def done(self) -> bool:
         """True when the stage is whole."""
         return (self.path / "DONE").is_file()
+
+    @property
+    def trained(self) -> bool:
+        """True when the stage is trained, validated and saved, so that only the engineer's decision is missing."""
+        return (self.path / _TRAINED).is_file() and fault(self.checkpoint) is None
 
     @property
     def transcript(self) -> Path:
@@ -128,9 +136,13 @@ class StageFolder:
         """Steps that have a log or a state, in order, whole or not."""
         return sorted(int(path.stem) for path in self.progress.glob(f"*.{kind}") if path.stem.isdigit())
 
-    def finish(self) -> None:
-        """Declare the stage whole; checkpoints inside it have served their purpose."""
+    def mark_trained(self) -> None:
+        """Declare the stage trained and validated; checkpoints inside it have served their purpose."""
+        write_json(self.path / _TRAINED, {})
         shutil.rmtree(self.progress, ignore_errors=True)
+
+    def finish(self) -> None:
+        """Declare the stage whole."""
         write_json(self.path / "DONE", {"files": sorted(str(p.relative_to(self.path)) for p in self.path.rglob("*") if p.is_file())})
 
     def write_instances(self, instances: Iterable[Instance]) -> None:
@@ -142,12 +154,16 @@ class StageFolder:
         return read_instances(self.path / "instances.jsonl")
 
     def write_rollouts(self, name: str, rollouts: Iterable[Rollout]) -> None:
-        """Write `validation` or `train_rollouts`."""
+        """Write `validation`, `validation_greedy` or `train_rollouts`."""
         write_json_lines(self.path / f"{name}.jsonl", (rollout.to_json() for rollout in rollouts))
 
     def read_rollouts(self, name: str) -> list[Rollout]:
-        """Read `validation` or `train_rollouts`."""
+        """Read `validation`, `validation_greedy` or `train_rollouts`."""
         return read_rollouts(self.path / f"{name}.jsonl")
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Read one line per optimizer step."""
+        return [line for _, line in read_json_lines(self.path / "metrics.jsonl")]
 
     def write_metrics(self, steps: Iterable[dict[str, Any]]) -> None:
         """Write one line per optimizer step."""
@@ -222,6 +238,34 @@ class RunStore:
         return store
 
     @classmethod
+    def branch(cls, source: RunStore, path: Path, settings: RunSettings) -> RunStore:
+        """Start a run from another one's first stage, trained but not yet engineered, and its held-out figures before training.
+
+        Args:
+            source: the run whose stage 0 is trained, see `run_stages`.
+            path: folder of the new run.
+            settings: its settings; they agree with the source's in all that the stage depends on.
+
+        Raises:
+            UserError: the stage is not there, the settings differ (the keys are named), or the folder is in use.
+        """
+        stage = source.stage(0)
+        if not stage.trained:
+            raise UserError(f"{source.path}: stage 0 is not trained yet, so no run can go on from it")
+        now, before = _flat(settings.to_json()), _flat(source.settings().to_json())
+        changed = [key for key in {**before, **now} if before.get(key) != now.get(key) and key.split(".")[0] not in _FREE_AFTER_STAGE_0]
+        if changed:
+            raise UserError(f"{source.path}: its first stage cannot be shared, for the settings differ in {', '.join(changed[:4])}")
+        store = cls.create(path, settings)
+        skipped = shutil.ignore_patterns("engineer", "DONE", ".*")
+        temporary = path / "stages" / ".00"
+        shutil.copytree(stage.path, temporary, copy_function=_link, ignore=skipped)
+        if source.heldout.is_dir():
+            shutil.copytree(source.heldout, store.heldout, copy_function=_link, ignore=shutil.ignore_patterns("final*", ".*"))
+        temporary.replace(store.stage(0).path)
+        return store
+
+    @classmethod
     def open(cls, path: Path) -> RunStore:
         """Open a run folder to read it.
 
@@ -239,6 +283,11 @@ class RunStore:
     def stage(self, number: int) -> StageFolder:
         """The folder of a stage."""
         return StageFolder(self.path / "stages" / f"{number:02d}")
+
+    @property
+    def heldout(self) -> Path:
+        """Folder of the rollouts on held-out boards, before and after the run."""
+        return self.path / "heldout"
 
     def finished_stages(self) -> int:
         """Number of stages that are whole, counted from 0 without a gap."""
@@ -279,6 +328,14 @@ class RunStore:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+
+def _link(source: str, target: str) -> None:
+    """Give a file a second name, or copy it where the file system cannot; run files are replaced as a whole, never changed."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _save_state(folder: Path, policy: PocketPolicy, optimizer_state: dict[str, Any], rng_state: torch.Tensor | None = None) -> None:

@@ -25,9 +25,9 @@ from envwright.env.canonical import Split
 from envwright.env.config import GeneratorConfig
 from envwright.env.generator import generate
 from envwright.env.instance import Instance
-from envwright.env.jsonio import write_json
+from envwright.env.jsonio import write_json, write_json_lines
 from envwright.env.patch import Edit, Patch, apply_patch, diff_configs
-from envwright.env.rollout import Rollout
+from envwright.env.rollout import Rollout, read_rollouts
 from envwright.env.seeding import derive_seed
 from envwright.env.summary import RolloutSummary, Tally, summarise
 from envwright.tools.evidence import Evidence, PolicyProbe, StageRecord
@@ -51,24 +51,32 @@ class _Measured:
 
     greedy: RolloutSummary
     sampled: RolloutSummary
+    greedy_rollouts: list[Rollout]
     rollouts: list[Rollout]
 
+    @classmethod
+    def of(cls, greedy: list[Rollout], sampled: list[Rollout]) -> _Measured:
+        return cls(summarise(greedy), summarise(sampled), greedy, sampled)
 
-def run_stages(store: RunStore, settings: RunSettings, progress: Progress) -> dict[str, Any]:
+
+def run_stages(
+    store: RunStore, settings: RunSettings, progress: Progress, *, stop_before_engineer: int | None = None
+) -> dict[str, Any] | None:
     """Run the stages that are not finished yet, and write summary.json.
 
     Args:
         store: the run folder, new or with some finished stages.
         settings: the run's settings.
         progress: what a person follows.
+        stop_before_engineer: stop once this stage is trained and validated; see `RunStore.branch`.
 
     Returns:
-        The content of summary.json.
+        The content of summary.json; None when the run stopped before an engineer.
     """
     torch.set_num_threads(settings.threads)
     torch.use_deterministic_algorithms(True)
     keep_freed_memory()
-    return _Run(store, settings, progress).run()
+    return _Run(store, settings, progress).run(stop_before_engineer)
 
 
 class _Run:
@@ -84,7 +92,7 @@ class _Run:
         self.stages: list[dict[str, Any]] = []
         self.config = settings.config
 
-    def run(self) -> dict[str, Any]:
+    def run(self, stop_before_engineer: int | None) -> dict[str, Any] | None:
         """Do what is left of the run."""
         settings = self.settings
         finished, damaged = self.store.resumable_stages()
@@ -93,7 +101,7 @@ class _Run:
         self.progress.damaged(damaged)
         self.validation = self._fixed_boards(Split.VALIDATION, settings.evaluation.validation_instances)
         self.heldout = self._fixed_boards(Split.BENCHMARK, settings.evaluation.heldout_instances)
-        base = self._measure(self.heldout, Split.BENCHMARK, "heldout", stage=0)
+        base = self._measure_heldout("base", stage=0)
         self.progress.measured("base policy on held-out boards", base.greedy, base.sampled)
         if 0 < finished < settings.num_stages:
             self._take_up_approval(finished - 1)
@@ -102,8 +110,13 @@ class _Run:
         if finished:
             self.policy, self.optimizer_state = self.store.stage(finished - 1).read_checkpoint()
         for number in range(finished, settings.num_stages):
+            if number == stop_before_engineer:
+                self._trained(number, self.store.stage(number))
+                return None
             self._stage(number)
-        final = self._measure(self.heldout, Split.BENCHMARK, "heldout", stage=settings.num_stages - 1)
+        final = self._measure_heldout("final", stage=settings.num_stages - 1)
+        benchmark = {"boards": len(self.heldout), "base": _tallies(base), "final": _tallies(final)}
+        write_json(self.store.path / "benchmark.json", benchmark)
         summary = {
             "status": "done",
             "seed": settings.seed,
@@ -126,15 +139,48 @@ class _Run:
         greedy = evaluate(self.policy, instances, stage=stage, split=split, samples=1, seed=None)
         noise = derive_seed(self.settings.seed, purpose)
         sampled = evaluate(self.policy, instances, stage=stage, split=split, samples=self.settings.evaluation.samples, seed=noise)
-        return _Measured(summarise(greedy), summarise(sampled), sampled)
+        return _Measured.of(greedy, sampled)
+
+    def _measure_heldout(self, name: str, stage: int) -> _Measured:
+        """Measure on the held-out boards and keep the rollouts, or take them up where an earlier try has left them."""
+        files = [self.store.heldout / f"{name}_{decoding}.jsonl" for decoding in ("greedy", "sampled")]
+        if not all(file.is_file() for file in files):
+            measured = self._measure(self.heldout, Split.BENCHMARK, "heldout", stage)
+            for file, rollouts in zip(files, (measured.greedy_rollouts, measured.rollouts), strict=True):
+                write_json_lines(file, (rollout.to_json() for rollout in rollouts))
+            return measured
+        return _Measured.of(*(read_rollouts(file) for file in files))
 
     def _stage(self, number: int) -> None:
         """Run one stage from its config to its `DONE`."""
         settings, folder, begin = self.settings, self.store.stage(number), time.monotonic()
+        training, measured = self._trained(number, folder)
+        self.validation_rollouts += measured.rollouts
+        record = stage_record(number, self.config, measured.sampled)
+        asked = time.monotonic()
+        redesign = self._redesign(number, folder, record, training.rollouts)
+        engineer_seconds = round(time.monotonic() - asked, 2)
+        entry = self._entry(number, record, measured, training.steps, redesign)
+        self.history.append(record.model_copy(update={"patch": redesign.patch}))
+        write_json(folder.path / "engineer" / "outcome.json", entry)
+        if redesign.patch is not None:
+            write_json(folder.path / "engineer" / "patch.json", redesign.patch.to_json())
+        folder.finish()
+        self.store.retain(settings.save_total_limit)
+        seconds = round(time.monotonic() - begin, 2)
+        self.stages.append({**entry, "seconds": seconds})
+        self.store.event("stage_finished", stage=number, seconds=seconds, engineer_seconds=engineer_seconds)
+        self.progress.redesigned(redesign, last=number == settings.num_stages - 1, seconds=seconds, engineer_seconds=engineer_seconds)
+        self.config = redesign.config
+
+    def _trained(self, number: int, folder: StageFolder) -> tuple[StageTraining, _Measured]:
+        """Bring a stage to where only the engineer's decision is missing: its boards, training, checkpoint and validation."""
         self.store.event("stage_started", stage=number)
-        step, damaged = folder.newest_progress()
-        if step and folder.config() != self.config:  # an approved patch has changed what the stage trains on
-            step = 0
+        is_same = (folder.path / "config.json").is_file() and folder.config() == self.config  # an approved patch may have changed it
+        if is_same and folder.trained:
+            return self._take_up_trained(number, folder)
+        settings, begin = self.settings, time.monotonic()
+        step, damaged = folder.newest_progress() if is_same else (0, [])
         if not step:
             folder.begin(self.config)
         self.progress.stage(number, self.config, settings.instances_per_stage, self._efficiency())
@@ -153,25 +199,24 @@ class _Run:
         folder.write_rollouts("train_rollouts", training.rollouts)
         folder.write_metrics(map(_metrics, training.steps))
         measured = self._measure(self.validation, Split.VALIDATION, "validation", number)
+        folder.write_rollouts("validation_greedy", measured.greedy_rollouts)
         folder.write_rollouts("validation", measured.rollouts)
-        self.validation_rollouts += measured.rollouts
-        record = stage_record(number, self.config, measured.sampled)
+        folder.mark_trained()
+        self.store.event("stage_trained", stage=number, seconds=round(time.monotonic() - begin, 2))
         self.progress.validated(measured.greedy, measured.sampled)
-        asked = time.monotonic()
-        redesign = self._redesign(number, folder, record, training.rollouts)
-        engineer_seconds = round(time.monotonic() - asked, 2)
-        entry = self._entry(number, record, measured, training.steps, redesign)
-        self.history.append(record.model_copy(update={"patch": redesign.patch}))
-        write_json(folder.path / "engineer" / "outcome.json", entry)
-        if redesign.patch is not None:
-            write_json(folder.path / "engineer" / "patch.json", redesign.patch.to_json())
-        folder.finish()
-        self.store.retain(settings.save_total_limit)
-        seconds = round(time.monotonic() - begin, 2)
-        self.stages.append({**entry, "seconds": seconds})
-        self.store.event("stage_finished", stage=number, seconds=seconds, engineer_seconds=engineer_seconds)
-        self.progress.redesigned(redesign, last=number == settings.num_stages - 1, seconds=seconds, engineer_seconds=engineer_seconds)
-        self.config = redesign.config
+        return training, measured
+
+    def _take_up_trained(self, number: int, folder: StageFolder) -> tuple[StageTraining, _Measured]:
+        """Read a stage that was trained before."""
+        folder.go_on()
+        self.policy, self.optimizer_state = folder.read_checkpoint()
+        steps = [StepReport(**line, seconds=0.0) for line in folder.read_metrics()]
+        training = StageTraining(folder.read_rollouts("train_rollouts"), steps, self.optimizer_state, torch.get_rng_state())
+        measured = _Measured.of(folder.read_rollouts("validation_greedy"), folder.read_rollouts("validation"))
+        self.progress.stage(number, self.config, self.settings.instances_per_stage, self._efficiency())
+        self.progress.resumed(self.settings.steps_per_stage, self.settings.steps_per_stage)
+        self.progress.validated(measured.greedy, measured.sampled)
+        return training, measured
 
     def _train(self, number: int, folder: StageFolder, instances: Sequence[Instance], done: int) -> StageTraining:
         """Train from step `done` of the stage to its end, saving on the way."""
@@ -317,6 +362,10 @@ def _metrics(report: StepReport) -> dict[str, Any]:
 
 def _rates(tally: Tally) -> dict[str, float]:
     return {"valid": round(tally.valid.rate or 0.0, 6), "optimal": round(tally.optimal.rate or 0.0, 6)}
+
+
+def _tallies(measured: _Measured) -> dict[str, Any]:
+    return {"greedy": measured.greedy.to_json(), "sampled": measured.sampled.to_json()}
 
 
 def _figures(measured: _Measured) -> dict[str, Any]:

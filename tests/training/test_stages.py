@@ -20,6 +20,7 @@ from envwright.env.schemas import json_schema
 from envwright.tools.evidence import Rates, StageRecord
 from envwright.training.approval_files import write_waiting
 from envwright.training.checkpoints import commit, fault
+from envwright.training.grpo import train_stage
 from envwright.training.policy import PocketPolicy
 from envwright.training.progress import Progress
 from envwright.training.runstore import RunStore, StageFolder
@@ -33,7 +34,9 @@ TIMED = {"events.jsonl", "summary.json"}
 def _run(folder: Path, settings: RunSettings, *, resume: bool = False) -> tuple[dict[str, Any], list[str]]:
     lines: list[str] = []
     store = RunStore.resume(folder, settings) if resume else RunStore.create(folder, settings)
-    return run_stages(store, settings, Progress(lines.append)), lines
+    summary = run_stages(store, settings, Progress(lines.append))
+    assert summary is not None
+    return summary, lines
 
 
 def _bytes(folder: Path) -> dict[str, bytes]:
@@ -109,7 +112,8 @@ def test_a_run_broken_between_or_inside_stages_ends_with_the_same_bytes(
     broken = tmp_path / "broken"
     shutil.copytree(finished[0], broken)
     (broken / "summary.json").unlink()
-    (broken / "stages" / "01" / "DONE").unlink()
+    for name in ("DONE", "TRAINED"):
+        (broken / "stages" / "01" / name).unlink()
     (broken / "stages" / "01" / "instances.jsonl").write_text("half a li", encoding="utf-8")
     summary, lines = _run(broken, tiny_settings, resume=True)
     assert _bytes(broken) == _bytes(finished[0])
@@ -201,6 +205,43 @@ def test_old_checkpoints_are_removed_as_the_settings_say(tiny_settings: RunSetti
     _run(tmp_path / "run", settings)
     assert not (tmp_path / "run" / "stages" / "00" / "checkpoint").exists()
     assert (tmp_path / "run" / "stages" / "01" / "checkpoint" / "model.safetensors").is_file()
+
+
+def test_a_stage_trained_before_the_engineer_failed_is_not_trained_again(
+    finished: tuple[Path, dict[str, Any], list[str]], tiny_settings: RunSettings, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(finished[0], broken)
+    shutil.rmtree(broken / "stages" / "01")
+    for name in ("DONE", "engineer/outcome.json", "engineer/patch.json"):
+        (broken / "stages" / "00" / name).unlink(missing_ok=True)
+    shutil.rmtree(broken / "heldout")
+    with patch("envwright.training.stages.train_stage", wraps=train_stage) as trained:
+        _run(broken, tiny_settings, resume=True)
+    assert [call.kwargs["stage"] for call in trained.call_args_list] == [1]
+    assert _bytes(broken) == _bytes(finished[0])
+
+
+def test_runs_that_share_their_first_stage_end_as_if_each_had_trained_it(
+    finished: tuple[Path, dict[str, Any], list[str]], tiny_settings: RunSettings, tmp_path: Path
+) -> None:
+    fixed = tiny_settings.model_copy(update={"engineer": "fixed"})
+    shared = RunStore.create(tmp_path / "shared", fixed)
+    assert run_stages(shared, fixed, Progress(lambda _: None), stop_before_engineer=0) is None
+    assert shared.stage(0).trained
+    assert not shared.stage(0).done
+    branch = RunStore.branch(shared, tmp_path / "arm", tiny_settings)
+    run_stages(branch, tiny_settings, Progress(lambda _: None))
+    assert _bytes(tmp_path / "arm") == _bytes(finished[0])
+
+
+def test_a_first_stage_is_shared_only_between_runs_that_agree_in_it(
+    finished: tuple[Path, dict[str, Any], list[str]], tiny_settings: RunSettings, tmp_path: Path
+) -> None:
+    other = tiny_settings.model_copy(update={"seed": 5, "engineer": "fixed"})
+    with pytest.raises(UserError, match="cannot be shared, for the settings differ in seed"):
+        RunStore.branch(RunStore(finished[0]), tmp_path / "arm", other)
+    assert not (tmp_path / "arm").exists()
 
 
 def test_a_full_disk_is_one_clear_line_and_leaves_the_last_good_checkpoint(tmp_path: Path) -> None:
