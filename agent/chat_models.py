@@ -6,9 +6,10 @@ from pathlib import Path
 
 from envwright.agent.limits import Limits
 from envwright.agent.local_model import LocalModel
+from envwright.agent.model_size import session_size
 from envwright.agent.models import ChatModel
 from envwright.agent.openai_model import OpenAIModel
-from envwright.agent.policy_model import policy_model
+from envwright.agent.policy_model import LivePolicy, policy_model, policy_session
 from envwright.agent.smollm2 import smollm2_folder
 from envwright.agent.vllm_model import VllmModel
 from envwright.env.errors import UserError
@@ -19,10 +20,8 @@ CHAT_MODELS = ("openai:MODEL", "local:PATH", "local:smollm2", "vllm:PATH", "poli
 """What `make_chat_model` takes."""
 
 SMOLLM2 = "smollm2"
-SMOLLM2_TOKENS = 192
-"""Tokens of one reply of `local:smollm2`: a patch of two edits fits, in about 15 s on one core."""
-SMOLLM2_REQUESTS = 4
-"""Requests of one session of `local:smollm2`, unless limits are given: a minute or two on one processor."""
+SMOLLM2_PARAMETERS = 134_515_008
+"""Parameters of `local:smollm2`, whose weights are found and converted only when it is made."""
 
 
 def make_chat_model(
@@ -35,6 +34,7 @@ def make_chat_model(
     max_retries: int = 3,
     seed: int = 0,
     free_text: bool = False,
+    policy: LivePolicy | None = None,
     checkpoint: Path | None = None,
 ) -> ChatModel:
     """Return the chat model that a spec names.
@@ -48,6 +48,7 @@ def make_chat_model(
         max_retries: tries after the first one of `openai:MODEL`.
         seed: seed of the draws of a model in process.
         free_text: let a model in process write any text beside tool calls, for conversations with a person.
+        policy: the model in training that `policy` is, decoded in memory as it stands; it goes before the checkpoint.
         checkpoint: the checkpoint that `policy` is.
 
     Raises:
@@ -60,17 +61,19 @@ def make_chat_model(
             argument, base_url=base_url, temperature=temperature, max_tokens=max_tokens, timeout=timeout, max_retries=max_retries
         )
     if spec == f"local:{SMOLLM2}":
-        tokens = max_tokens or SMOLLM2_TOKENS
+        tokens = max_tokens or session_size(SMOLLM2_PARAMETERS).tokens
         return LocalModel(smollm2_folder(), name=spec, max_tokens=tokens, temperature=heat, seed=seed, free_text=free_text)
     if kind == "local" and argument:
         return LocalModel(Path(argument), max_tokens=max_tokens or 512, temperature=heat, seed=seed, free_text=free_text)
     if kind == "vllm" and argument:
         return VllmModel(argument, max_tokens=max_tokens or 1_024, temperature=heat, seed=seed)
     if spec == "policy":
-        return policy_model(checkpoint, max_tokens=max_tokens or 512, temperature=heat, seed=seed, free_text=free_text)
+        return policy_model(policy, checkpoint, max_tokens=max_tokens, temperature=heat, seed=seed, free_text=free_text)
     raise UserError(f"no chat model {spec!r}; the chat models are {', '.join(CHAT_MODELS)}")
 
 
-def default_limits(spec: str) -> Limits:
-    """Return the limits of a session with a model, where none are given."""
-    return Limits(request_limit=SMOLLM2_REQUESTS) if spec == f"local:{SMOLLM2}" else Limits()
+def default_limits(spec: str, *, policy: LivePolicy | None = None, checkpoint: Path | None = None) -> Limits:
+    """Return the limits of a session with a model, where none are given; see `make_chat_model` for the arguments."""
+    if spec == f"local:{SMOLLM2}":
+        return session_size(SMOLLM2_PARAMETERS).limits
+    return policy_session(policy, checkpoint).limits if spec == "policy" else Limits()

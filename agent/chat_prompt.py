@@ -37,7 +37,9 @@ class ChatPrompt:
 
     def __init__(self, tokenizer: Any, name: str) -> None:
         if not tokenizer.chat_template:
-            raise ModelError(f"{name} has no chat template, so it is no chat model; take the instruct version of the model")
+            raise ModelError(
+                f"{name} has no chat template, so it is no chat model; take the instruct version of the model, or put a chat_template.jinja beside its tokenizer"
+            )
         self._tokenizer, self._name = tokenizer, name
         self.native_tools = self._knows_hermes()
         """Whether the template itself writes tools and calls in hermes format."""

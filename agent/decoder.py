@@ -6,7 +6,8 @@ computed again; the others are computed segment by segment, so that a reused pre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -61,7 +62,7 @@ class Decoder:
     """A causal language model of transformers with its cache.
 
     Args:
-        model: the model, in evaluation mode.
+        model: the model; it decodes in evaluation mode, and has the mode that it was in afterwards.
         end_ids: tokens that end a reply; each of them does.
     """
 
@@ -90,8 +91,8 @@ class Decoder:
         """
         import torch
 
-        with torch.inference_mode():
-            choose = _Chooser(constraint, sampling or Sampling(), self._model.device)
+        with torch.no_grad(), _evaluating(self._model):  # not inference_mode: the model may be in training, and keeps what it computes
+            choose = _Chooser(constraint, sampling or Sampling())
             logits, computed = self._prefill(segments)
             written: list[int] = []
             while True:
@@ -108,6 +109,10 @@ class Decoder:
         if cached:
             self._held.append(tuple(written[:cached]))
         return Decoded(tuple(written), cached, ended, computed)
+
+    def forget(self) -> None:
+        """Drop the cache: the weights may change before the next reply."""
+        self._cache, self._held = None, []
 
     def _prefill(self, segments: Sequence[Segment]) -> tuple[Any, int]:
         """Compute what the cache lacks; returns the logits after the last token, and how many tokens were computed."""
@@ -144,14 +149,27 @@ class Decoder:
         return output.logits[:, -1].float()
 
 
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Put every module into evaluation mode, and back into the mode that it was in."""
+    training = [module for module in model.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
 class _Chooser:
     """Chooses the next token, within a grammar when there is one."""
 
-    def __init__(self, constraint: Constraint | None, sampling: Sampling, device: Any) -> None:
+    def __init__(self, constraint: Constraint | None, sampling: Sampling) -> None:
         import torch
 
         self._constraint, self._sampling = constraint, sampling
-        self._draws = torch.Generator(device=device).manual_seed(sampling.seed) if sampling.temperature > 0 else None
+        self._draws = torch.Generator().manual_seed(sampling.seed) if sampling.temperature > 0 else None
 
     def __call__(self, logits_1v: Any) -> int:
         if self._constraint is not None:
@@ -164,7 +182,8 @@ class _Chooser:
     def _drawn(self, logits_1v: Any) -> int:
         import torch
 
-        probabilities, order = torch.softmax(logits_1v / self._sampling.temperature, dim=-1).sort(descending=True)
+        heated = logits_1v.cpu() / self._sampling.temperature  # on the processor: some GPU kernels are not deterministic
+        probabilities, order = torch.softmax(heated, dim=-1).sort(descending=True)
         kept = probabilities.cumsum(dim=-1) - probabilities < self._sampling.top_p
         place = torch.multinomial(probabilities * kept, 1, generator=self._draws)
         return int(order.gather(-1, place).item())

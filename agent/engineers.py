@@ -3,216 +3,50 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
-from envwright.agent.approval import Approval, RecordedApproval, Reviewer
-from envwright.agent.baselines import FixedEngineer, LearnabilityEngineer, RandomEngineer
+from envwright.agent.baselines import Baseline, FixedEngineer, RandomEngineer
 from envwright.agent.chat_models import CHAT_MODELS, default_limits, make_chat_model
-from envwright.agent.context import Bookkeeping, Briefing, build_context
-from envwright.agent.direct import run_direct
-from envwright.agent.direct_rule import DirectRule
-from envwright.agent.events import Listener
-from envwright.agent.evidence_text import SHOWN_BREAKDOWN, visible_evidence
+from envwright.agent.guardrails import GuardRails
+from envwright.agent.learnability import LearnabilityEngineer
 from envwright.agent.limits import Limits
-from envwright.agent.loop import run_session
-from envwright.agent.messages import Message
-from envwright.agent.models import BoundedModel, ChatModel, CheckedModel, ModelError
+from envwright.agent.model_engineer import Engineer, ModelEngineer, ReplayEngineer
+from envwright.agent.oracle import OracleEngineer
+from envwright.agent.policy_model import LivePolicy
 from envwright.agent.redesign import Redesign
-from envwright.agent.replay import ReplayModel, find_transcript
 from envwright.agent.rule import RuleModel
-from envwright.agent.stop import StopReason
-from envwright.agent.transcript import SessionHeader, Transcript, config_hash
-from envwright.agent.work_settings import WorkSettings, answer_of
+from envwright.agent.schedules import EasyToHardEngineer, UniformEngineer
 from envwright.env.errors import UserError
-from envwright.tools.evidence import Evidence
-from envwright.tools.registry import Toolbox
 
 __all__ = ["ENGINEERS", "Engineer", "ModelEngineer", "Redesign", "ReplayEngineer", "make_engineer"]
 
 RESULT_TOKENS = 6_000
 """Tokens that one tool result may take in the context of a language model."""
-EVERYTHING = "V3"
-"""Context of a replayed session that does not say what it was shown: the variant that hides nothing from the tools."""
-
-
-class Engineer(Protocol):
-    """Decides on the next config."""
-
-    @property
-    def name(self) -> str:
-        """Name for records; holds no secret."""
-
-    def check(self) -> None:
-        """Find out, before a run begins, whether the engineer can work.
-
-        Raises:
-            UserError: it cannot; one line with the next step.
-        """
-
-    def design(self, evidence: Evidence, transcript: Path | None = None, *, bookkeeping: Bookkeeping | None = None) -> Redesign:
-        """Decide on the next config.
-
-        Args:
-            evidence: what may be looked at; its config is the one that changes.
-            transcript: file to write the session to, line by line.
-            bookkeeping: where the run stands; default: the evidence's latest stage.
-        """
-
-
-class ModelEngineer:
-    """A chat model at work with the tools.
-
-    Args:
-        model: who is asked.
-        limits: bounds on a session.
-        token_budget: tokens that one tool result may take; None for no bound.
-        context: makes the first messages.
-        work: what it is shown, whether it works with tools, and within which guard rails.
-        approval: who has the last word on its patches; None approves.
-        on_event: told everything that happens in a session.
-    """
-
-    def __init__(
-        self,
-        model: ChatModel,
-        limits: Limits | None = None,
-        *,
-        token_budget: int | None = None,
-        context: Callable[[Briefing], Sequence[Message]] = build_context,
-        work: WorkSettings | None = None,
-        approval: Approval | None = None,
-        on_event: Listener | None = None,
-    ) -> None:
-        self.model = model
-        self.limits = limits or Limits()
-        self.token_budget = token_budget
-        self.context = context
-        self.work = work or WorkSettings()
-        self.approval = approval
-        self.on_event = on_event
-
-    @property
-    def name(self) -> str:
-        """Name of the model."""
-        return self.model.name
-
-    def check(self) -> None:
-        """Ask a model whether it is there; see `Engineer.check`."""
-        if isinstance(self.model, CheckedModel):
-            self.model.check()
-
-    def design(self, evidence: Evidence, transcript: Path | None = None, *, bookkeeping: Bookkeeping | None = None) -> Redesign:
-        """Run one session; see `Engineer.design`.
-
-        Raises:
-            KeyboardInterrupt: the session was interrupted; its transcript is whole.
-        """
-        work, modules, answer = self.work, self.work.modules, answer_of(self.work.engineering)
-        seen = visible_evidence(evidence, modules)
-        books = bookkeeping or Bookkeeping(stage=seen.latest_stage)
-        header = SessionHeader(
-            model=self.name,
-            seed=evidence.seed,
-            stage=seen.latest_stage,
-            config_hash=config_hash(evidence.config),
-            engineering=work.engineering,
-            context=work.context,
-            guard_rails=work.guard_rails,
-        )
-        toolbox = Toolbox(
-            seen,
-            review=Reviewer(work.guard_rails, self.approval),
-            seconds=self.limits.tool_seconds,
-            shown=(SHOWN_BREAKDOWN,) if modules.failures else (),
-        )
-        briefing = Briefing(seen, books, self.limits, modules, answer)
-        first, limits, token_budget = self._fitted(briefing, toolbox)
-        record = Transcript(transcript)
-        if answer is None:
-            result = run_session(
-                self.model,
-                toolbox,
-                first,
-                header=header,
-                limits=limits,
-                transcript=record,
-                token_budget=token_budget,
-                summary=modules.summary,
-                on_event=self.on_event,
-            )
-        else:
-            rule = DirectRule(seen, config_wanted=answer == "config", cites=modules.failures)
-            result = run_direct(
-                rule if isinstance(self.model, RuleModel) else self.model,
-                toolbox,
-                first,
-                evidence.config,
-                header=header,
-                limits=self.limits,
-                transcript=record,
-                summary=modules.summary,
-                on_event=self.on_event,
-            )
-        if result.stop_reason is StopReason.CANCELLED:
-            raise KeyboardInterrupt
-        return Redesign.of(evidence.config, result.accepted, result.stop_reason, result.note, result.usage)
-
-    def _fitted(self, briefing: Briefing, toolbox: Toolbox) -> tuple[Sequence[Message], Limits, int | None]:
-        """Return the first messages, the limits and the budget of a tool result, fitted to a model whose context is short."""
-        first, limits, budget = self.context(briefing), self.limits, self.token_budget
-        if briefing.answer is not None or not isinstance(self.model, BoundedModel):
-            return first, limits, budget
-        try:
-            limits, budget = self.model.fitted(first, toolbox.specs(), limits)
-        except ModelError:
-            return first, limits, budget  # the session asks the model, is told the same, and records it
-        return self.context(replace(briefing, limits=limits)), limits, min(budget, self.token_budget or budget)
-
-
-class ReplayEngineer:
-    """Plays a transcript again and insists on the same patch.
-
-    Args:
-        path: a transcript, or a run folder, of which each stage's transcript is played.
-        limits: bounds on a session.
-    """
-
-    def __init__(self, path: Path, limits: Limits | None = None) -> None:
-        self.path = path
-        self.limits = limits or Limits()
-
-    @property
-    def name(self) -> str:
-        """`replay:FILE`."""
-        return f"replay:{self.path}"
-
-    def check(self) -> None:
-        """Read a transcript given as a file; a run folder is read stage by stage."""
-        if not self.path.is_dir():
-            find_transcript(self.path, 0)
-
-    def design(self, evidence: Evidence, transcript: Path | None = None, *, bookkeeping: Bookkeeping | None = None) -> Redesign:
-        """Replay.
-
-        Raises:
-            UserError: no transcript, one that was cut off, or one that leads to another patch here.
-        """
-        recording = find_transcript(self.path, evidence.latest_stage)
-        model, header = ReplayModel(recording), recording.header
-        work = WorkSettings(context=header.context or EVERYTHING, engineering=header.engineering, guard_rails=header.guard_rails)
-        engineer = ModelEngineer(model, self.limits, work=work, approval=RecordedApproval(recording.end.rejections))
-        redesign = engineer.design(evidence, transcript, bookkeeping=bookkeeping)
-        model.check(redesign.patch)
-        return redesign
-
-
-ENGINEERS = ("rule", "fixed", "random", "learnability", "replay:TRANSCRIPT", *CHAT_MODELS)
+ENGINEERS = (
+    "rule",
+    "fixed",
+    "random",
+    "random:kept",
+    "uniform",
+    "easy-to-hard",
+    "learnability",
+    "oracle",
+    "replay:TRANSCRIPT",
+    *CHAT_MODELS,
+)
 """What `make_engineer` takes."""
 
 _WITH_ARGUMENT = ("replay", "openai", "local", "vllm")
+_BASELINES: dict[str, Callable[[], Baseline]] = {
+    "fixed": FixedEngineer,
+    "random": RandomEngineer,
+    "random:kept": lambda: RandomEngineer(kept=True),
+    "uniform": UniformEngineer,
+    "easy-to-hard": EasyToHardEngineer,
+    "learnability": LearnabilityEngineer,
+    "oracle": OracleEngineer,
+}
 
 
 def make_engineer(
@@ -224,7 +58,9 @@ def make_engineer(
     max_tokens: int | None = None,
     timeout: float = 120.0,
     max_retries: int = 3,
+    policy: LivePolicy | None = None,
     checkpoint: Path | None = None,
+    baseline_rails: GuardRails | None = None,
 ) -> Engineer:
     """Return the engineer that a spec names.
 
@@ -236,7 +72,12 @@ def make_engineer(
         max_tokens: bound on one reply of a language model.
         timeout: seconds per try of `openai:MODEL`.
         max_retries: tries after the first one of `openai:MODEL`.
-        checkpoint: the checkpoint that `policy` is; without one the policy is the pocket policy, which cannot engineer.
+        policy: the model in training that `policy` is, in this process's memory; it goes before the checkpoint. The engineer
+            decodes with that very object, whose weights may change between two sessions.
+        checkpoint: the checkpoint that `policy` is; without either the policy is the pocket policy, which cannot engineer.
+        baseline_rails: guard rails for the patch of a baseline, which it cannot mend: what they refuse leaves the config as it
+            is. None, the default, does not bind baselines, as they rewrite everything by nature. Engineers with sessions get
+            theirs from `envwright.agent.oversight.oversee`.
 
     Raises:
         UserError: no such engineer, or it cannot be made; one line with the next step.
@@ -254,18 +95,17 @@ def make_engineer(
             max_tokens=max_tokens,
             timeout=timeout,
             max_retries=max_retries,
+            policy=policy,
             checkpoint=checkpoint,
         )
-        limits = limits or default_limits(spec)
+        limits = limits or default_limits(spec, policy=policy, checkpoint=checkpoint)
         return ModelEngineer(model, limits, token_budget=RESULT_TOKENS)
-    plain: dict[str, Callable[[], Engineer]] = {
-        "rule": lambda: ModelEngineer(RuleModel(), limits),
-        "fixed": FixedEngineer,
-        "random": RandomEngineer,
-        "learnability": LearnabilityEngineer,
-    }
-    if spec in plain:
-        return plain[spec]()
+    if spec == "rule":
+        return ModelEngineer(RuleModel(), limits)
+    if spec in _BASELINES:
+        baseline = _BASELINES[spec]()
+        baseline.rails = baseline_rails
+        return baseline
     names = [known.partition(":")[0] for known in ENGINEERS]
     close = difflib.get_close_matches(kind.lower(), names, n=1, cutoff=0.5)
     meant = f", did you mean {ENGINEERS[names.index(close[0])]!r}?" if close else ""

@@ -7,7 +7,8 @@ computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from envwright.agent.constrained import GrammarBounds
 from envwright.agent.decoder import Constraint, Decoded, Sampling, Segment
 from envwright.agent.fitting import fit
 from envwright.agent.limits import Limits
-from envwright.agent.local_weights import LoadedModel, load_model, require_packages
+from envwright.agent.local_weights import LivePolicy, LoadedModel, load_model, require_packages, wrap_model
 from envwright.agent.messages import AssistantMessage, Message, Usage
 from envwright.agent.models import Completion, ModelError
 from envwright.agent.reply import assistant_reply
@@ -48,10 +49,11 @@ class _History:
 
 
 class LocalModel:
-    """Weights in a folder, decoded in this process.
+    """Weights in a folder or in memory, decoded in this process.
 
     Args:
-        path: a folder with a causal language model and its tokenizer, as transformers saves them.
+        source: a folder with a causal language model and its tokenizer, as transformers saves them, or with a LoRA adapter of
+            one, as peft saves it; or a model in memory, of which nothing is kept between sessions, since its weights change.
         name: name for transcripts; default `local:` and the folder's name.
         max_tokens: most tokens of one reply.
         temperature: 0 takes the most likely token, above it tokens are drawn.
@@ -62,12 +64,12 @@ class LocalModel:
 
     Raises:
         MissingExtraError: torch, transformers or xgrammar is not installed.
-        UserError: no such folder, or none that holds a model.
+        UserError: no such folder, or none that holds a model; a model in memory whose tokenizer has no chat template.
     """
 
     def __init__(
         self,
-        path: Path,
+        source: Path | LivePolicy,
         *,
         name: str | None = None,
         max_tokens: int = 512,
@@ -77,13 +79,14 @@ class LocalModel:
         bounds: GrammarBounds | None = None,
     ) -> None:
         require_packages()
-        if not (path / "config.json").is_file():
-            what = "is a file, expected a folder" if path.is_file() else "holds no config.json" if path.is_dir() else "no such folder"
-            raise UserError(f"local:{path}: {what}; give the folder of a transformers model, or local:smollm2")
-        self.path, self._name = path, name or f"local:{path.resolve().name}"
+        self._source, self._name = source, name or (f"local:{source.resolve().name}" if isinstance(source, Path) else "local")
         self.max_tokens, self.temperature, self.seed, self.free_text = max_tokens, temperature, seed, free_text
         self._bounds = bounds or GrammarBounds.within(max_tokens)
         self._parts: LoadedModel | None = None
+        if isinstance(source, Path):
+            _require_model(source)
+        else:
+            self._parts = wrap_model(source, self._name, self._bounds)
         self._history: _History | None = None
         self._decides_after: int | None = None
 
@@ -99,6 +102,18 @@ class LocalModel:
             ModelError: it cannot be loaded, or is no chat model.
         """
         self._loaded()
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Hold one session: a model in memory remembers nothing of an earlier one, and leaves nothing behind."""
+        if isinstance(self._source, Path):  # its weights stay as they are, and so may what was computed with them
+            yield
+            return
+        self._forget()
+        try:
+            yield
+        finally:
+            self._forget()
 
     def complete(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> Completion:
         """Decode the next reply.
@@ -216,10 +231,29 @@ class LocalModel:
         text: str = self._loaded().tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text
 
+    def _forget(self) -> None:
+        self._history, self._decides_after = None, None
+        if self._parts is not None:
+            self._parts.decoder.forget()
+
     def _loaded(self) -> LoadedModel:
         if self._parts is None:
-            self._parts = load_model(self.path, self._name, self._bounds)
+            if not isinstance(self._source, Path):
+                raise ValueError("a model in memory is loaded when it is wrapped")
+            self._parts = load_model(self._source, self._name, self._bounds)
         return self._parts
+
+
+def _require_model(path: Path) -> None:
+    """Find out whether a folder looks like that of a model, or of an adapter.
+
+    Raises:
+        UserError: it does not.
+    """
+    if any((path / name).is_file() for name in ("config.json", "adapter_config.json")):
+        return
+    what = "is a file, expected a folder" if path.is_file() else "holds no config.json" if path.is_dir() else "no such folder"
+    raise UserError(f"local:{path}: {what}; give the folder of a transformers model, or local:smollm2")
 
 
 def _repeats(message: AssistantMessage, messages: Sequence[Message]) -> bool:

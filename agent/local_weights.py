@@ -1,4 +1,4 @@
-"""Reads a transformers model from a folder, with all that decoding it needs; nothing is fetched from anywhere."""
+"""A transformers model with all that decoding it needs: read from a folder, or the one in training; nothing is fetched from anywhere."""
 
 from __future__ import annotations
 
@@ -9,13 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envwright.agent.adapter import find_adapter
 from envwright.agent.chat_prompt import ChatPrompt
 from envwright.agent.constrained import GrammarBounds, ReplyGrammars
 from envwright.agent.decoder import Decoder
 from envwright.agent.models import ModelError
 from envwright.env.errors import MissingExtraError
 
-__all__ = ["LoadedModel", "load_model", "require_packages"]
+__all__ = ["LivePolicy", "LoadedModel", "load_model", "require_packages", "wrap_model"]
+
+
+@dataclass(frozen=True, slots=True)
+class LivePolicy:
+    """A language model that this process trains, as it stands in memory."""
+
+    model: Any
+    """The model: one of transformers, or one that peft has wrapped; on whatever device and in whatever dtype it is."""
+    tokenizer: Any
+    """Its tokenizer, with a chat template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +50,14 @@ class LoadedModel:
 def load_model(path: Path, name: str, bounds: GrammarBounds) -> LoadedModel:
     """Read tokenizer and weights: bfloat16 where the hardware computes in it, else float32.
 
+    Args:
+        path: a folder with a model and its tokenizer, or with a LoRA adapter that names the folder of its base model.
+        name: the model's, for messages.
+        bounds: for what the tools' schemas leave open.
+
     Raises:
         ModelError: the folder holds no whole model, or none that chats.
+        UserError: it holds an adapter whose base model, or the package peft, is missing.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
@@ -49,24 +66,35 @@ def load_model(path: Path, name: str, bounds: GrammarBounds) -> LoadedModel:
 
     messages.disable_progress_bar()
     logging.getLogger("transformers").setLevel(logging.ERROR)
+    adapter = find_adapter(path)
+    weights, words = (path, path) if adapter is None else (adapter.base, adapter.tokenizer)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.bfloat16 if device == "cuda" or _fast_bfloat16(torch) else torch.float32
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
-        model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(words, local_files_only=True)
+        model: Any = AutoModelForCausalLM.from_pretrained(weights, dtype=dtype, local_files_only=True, use_safetensors=True)
+        model = model if adapter is None else adapter.applied(model)
         model = model.to(device).eval()
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ModelError(f"{name} cannot be loaded from {path}: {' '.join(str(error).split())[:200]}") from None
+    return wrap_model(LivePolicy(model, tokenizer), name, bounds)
+
+
+def wrap_model(live: LivePolicy, name: str, bounds: GrammarBounds) -> LoadedModel:
+    """Return a model in memory with all that decoding it needs; the weights are neither copied nor changed.
+
+    Raises:
+        ModelError: the tokenizer has no chat template, or the model names no context length or no end token.
+    """
+    model, tokenizer = live.model, live.tokenizer
+    prompt = ChatPrompt(tokenizer, name)
+    config = model.config.get_text_config()
+    context = getattr(config, "max_position_embeddings", None)
+    if not isinstance(context, int):
+        raise ModelError(f"{name} does not say how long its context is; set max_position_embeddings in its config.json")
     end_ids = _end_ids(tokenizer, model, name)
-    end_mark = str(tokenizer.eos_token or "")
-    return LoadedModel(
-        tokenizer,
-        ChatPrompt(tokenizer, name),
-        Decoder(model, end_ids),
-        ReplyGrammars(tokenizer, model.config.vocab_size, end_ids, bounds),
-        int(model.config.max_position_embeddings),
-        end_mark,
-    )
+    grammars = ReplyGrammars(tokenizer, int(config.vocab_size), end_ids, bounds)
+    return LoadedModel(tokenizer, prompt, Decoder(model, end_ids), grammars, context, str(tokenizer.eos_token or ""))
 
 
 def _fast_bfloat16(torch: Any) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, ValidationError, model_serializer
 
 from envwright.env.base import FrozenModel
 from envwright.env.errors import UserError, describe_validation
@@ -120,6 +120,15 @@ class Usage(FrozenModel):
     """Tokens read by the model, over all requests."""
     completion_tokens: int = Field(default=0, ge=0)
     """Tokens written by the model."""
+    policy_completions: int = Field(default=0, ge=0)
+    """Completions asked of the policy in training, to try configs on it; left out of files when there are none, and of transcripts."""
+
+    @model_serializer(mode="wrap")
+    def _without_zero(self, write: SerializerFunctionWrapHandler) -> dict[str, int]:
+        data: dict[str, int] = write(self)
+        if not self.policy_completions:
+            del data["policy_completions"]
+        return data
 
     @property
     def total_tokens(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,7 +11,7 @@ from envwright.agent.limits import Limits
 from envwright.agent.messages import AssistantMessage, Message, Usage
 from envwright.env.errors import UserError
 
-__all__ = ["BoundedModel", "ChatModel", "CheckedModel", "Completion", "ModelError", "StreamingModel", "StructuredModel"]
+__all__ = ["BoundedModel", "ChatModel", "CheckedModel", "Completion", "ModelError", "SessionModel", "StreamingModel", "StructuredModel"]
 
 
 class ModelError(UserError):
@@ -93,6 +94,14 @@ class CheckedModel(ChatModel, Protocol):
         Raises:
             UserError: it is not; one line with the next step.
         """
+
+
+@runtime_checkable
+class SessionModel(ChatModel, Protocol):
+    """A chat model that must know where a session begins and where it ends."""
+
+    def session(self) -> AbstractContextManager[None]:
+        """Return the context in which one session runs."""
 
 
 @runtime_checkable

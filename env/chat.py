@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from envwright.env.drawing import draw_board
 from envwright.env.errors import UserError
 from envwright.env.jsonio import json_values
 from envwright.env.rules import MOVE_NAMES, MOVES, BoardLike
 
-__all__ = ["chat_prompt", "read_chat_answer", "strip_thinking"]
+__all__ = ["PROMPT_VERSION", "Rules", "chat_prompt", "read_chat_answer", "strip_thinking"]
+
+PROMPT_VERSION = 1
+"""Raised whenever a prompt changes by a character: policies are trained on one version."""
+Rules = Literal["full", "brief"]
+"""full: all rules of the game and a drawing; brief: the board's coordinates and the format, for a model that has learned the rest."""
 
 _LETTER_OF_NAME = {name: letter for letter, name in MOVE_NAMES.items()}
 
 
-def chat_prompt(board: BoardLike) -> list[dict[str, str]]:
+def chat_prompt(board: BoardLike, rules: Rules = "full") -> list[dict[str, str]]:
     """Return the conversation that asks for a plan, in OpenAI's message shape."""
+    return _brief_prompt(board) if rules == "brief" else _full_prompt(board)
+
+
+def _full_prompt(board: BoardLike) -> list[dict[str, str]]:
     moves = ", ".join(f"{letter} = {MOVE_NAMES[letter]} {_change(letter)}" for letter in MOVES)
     rules = (
         "You plan paths for several agents on a frozen lake. Cells are (row, col) from the top left. "
@@ -35,6 +44,16 @@ def chat_prompt(board: BoardLike) -> list[dict[str, str]]:
         f'Answer with one JSON object that holds one string of actions per agent, in order, like {{"plan": [{example}]}}.'
     )
     return [{"role": "system", "content": rules}, {"role": "user", "content": task}]
+
+
+def _brief_prompt(board: BoardLike) -> list[dict[str, str]]:
+    holes = " ".join(f"({row}, {col})" for row, col in sorted(board.hole_set)) or "none"
+    agents = "\n".join(
+        f"agent {index}: ({s[0]}, {s[1]}) to ({g[0]}, {g[1]})" for index, (s, g) in enumerate(zip(board.starts, board.goals, strict=True))
+    )
+    task = f"Frozen lake {board.size}x{board.size}. Cells (row, col). Holes: {holes}\n{agents}"
+    form = f"Answer with a JSON plan of {', '.join(MOVES)} for each agent."
+    return [{"role": "system", "content": form}, {"role": "user", "content": task}]
 
 
 def _change(letter: str) -> str:

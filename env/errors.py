@@ -23,6 +23,10 @@ class UserError(EnvwrightError, ValueError):
     """Bad input, told in one line: what was wrong, the bound, what to do next."""
 
 
+class JobFailedError(EnvwrightError):
+    """A job cannot go on, through nothing that was wrong with its input; one line says why, where, and what to change."""
+
+
 class InfeasibleError(UserError):
     """The generator cannot fill a cell of the configuration within its bound on tries."""
 

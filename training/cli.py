@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from envwright import __version__
-from envwright.env.errors import UserError
+from envwright.env.errors import JobFailedError, UserError
 
 __all__ = ["main"]
 
@@ -49,6 +49,7 @@ def _parser() -> _Parser:
         return added
 
     _add_run_commands(command)
+    _add_compare_commands(command)
     _add_agent_commands(command)
     _add_session_commands(command)
     _add_env_commands(command)
@@ -119,6 +120,29 @@ def _add_run_commands(command: _Add) -> None:
     policy.add_argument("--threads", type=int, default=1, metavar="T", help="CPU threads (the shipped checkpoint: 1)")
 
     command("presets", "commands_run:presets", "list the presets")
+
+
+def _add_compare_commands(command: _Add) -> None:
+    compare = command("compare", "commands_compare:compare", "compare engineers, or settings, at equal budget over several seeds")
+    compare.add_argument("settings", metavar="PRESET|FILE", help="a preset (see `envwright presets`) or a settings file")
+    compare.add_argument("--engineers", metavar="A,B,...", help="an arm for each engineer; see `envwright run --help`")
+    compare.add_argument(
+        "--arm",
+        action="append",
+        default=[],
+        dest="arms",
+        metavar="NAME:KEY=VALUE[,KEY=VALUE]",
+        help="an arm that is settings, such as valid-only:grpo.efficiency_weight=0; engineer is such a key too; may be repeated",
+    )
+    compare.add_argument("--seeds", required=True, metavar="0,1,2", help="seeds, the same for every arm: differences are paired by them")
+    compare.add_argument("--baseline", metavar="NAME", help="arm that differences are taken against (default: fixed, else the first)")
+    compare.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help="change a setting of all arms")
+    compare.add_argument("--out", metavar="DIR", help="folder of the comparison (default: runs/compare-PRESET)")
+    compare.add_argument("--resume", action="store_true", help="continue the comparison in the folder; arms and seeds may be added")
+    compare.add_argument("--jobs", type=int, metavar="N", help="runs at a time (default: as many as the cores hold)")
+    compare.add_argument("--threads", type=int, metavar="T", help="CPU threads of every run (default: as the settings say)")
+    compare.add_argument("--dry-run", action="store_true", help="print what would run, and stop")
+    compare.add_argument("--json", action="store_true", help="print comparison.json")
 
 
 def _add_evidence(parser: _Parser) -> None:
@@ -269,7 +293,7 @@ def main(argv: list[str] | None = None) -> int:
     except UserError as error:
         print(f"envwright {arguments.command}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-    except FloatingPointError as error:
+    except JobFailedError as error:
         print(f"envwright {arguments.command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -9,14 +9,18 @@ from pathlib import Path
 from envwright.agent.approval import make_approval
 from envwright.agent.engineers import make_engineer
 from envwright.agent.oversight import oversee
+from envwright.agent.policy_model import LivePolicy
 from envwright.env.canonical import Split
 from envwright.env.cells import FRAME
 from envwright.env.errors import MissingExtraError, UserError
 from envwright.env.instance import board_split
 from envwright.env.jsonio import dump_json, write_json_lines
 from envwright.training.commands_grade import boards_and_cells, print_report
+from envwright.training.policy import is_pocket
+from envwright.training.processes import is_main
 from envwright.training.runstore import RunStore
 from envwright.training.settings import RunSettings, list_presets, load_settings
+from envwright.training.vllm_sampler import check_vllm
 
 __all__ = ["evaluate", "policy", "presets", "run"]
 
@@ -42,26 +46,43 @@ def _need_torch(purpose: str) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """`envwright run`"""
     settings = load_settings(arguments.settings, arguments.overrides, arguments.engineer)
-    oversee(make_engineer(settings.engineer), settings.work, make_approval(settings.approval)).check()
-    _check_sizes(settings)
+    pocket = is_pocket(settings.policy)
+    if pocket:
+        _check_sizes(settings)
+    if pocket or settings.engineer != "policy":
+        _check_engineer(settings, None)
+    check_vllm(settings.grpo)
     if arguments.dry_run:
         print(dump_json(settings.to_json(), indent=2))
-        boards = settings.instances_per_stage
-        print(
-            f"each stage: {settings.steps_per_stage} steps, {boards} boards, {boards * settings.grpo.num_generations} completions; stage 0 by size:"
-        )
-        print("  " + ", ".join(f"{bucket}x{bucket} {count}" for bucket, count in settings.config.counts(boards).items()))
+        _need_torch("envwright run --dry-run")
+        from envwright.training.estimate import estimate
+
+        for line in estimate(settings):
+            print(line)
         return 0
     _need_torch("envwright run")
-    from envwright.training.policy import load_policy
+    from envwright.training.policy import live_policy, run_policy
     from envwright.training.progress import Progress
     from envwright.training.stages import run_stages
+    from envwright.training.trl_config import check_passed_on
 
-    load_policy(settings.policy)  # refuses a bad checkpoint before the folder is made
+    check_passed_on(settings.grpo)
+    policy = run_policy(settings)  # refuses a bad checkpoint before the folder is made
+    if not pocket and settings.engineer == "policy":
+        _check_engineer(settings, live_policy(policy))
     out = Path(arguments.out) if arguments.out else Path("runs") / _run_name(arguments.settings, settings)
-    store = RunStore.resume(out, settings) if arguments.resume else RunStore.create(out, settings)
-    run_stages(store, settings, Progress(_say))
+    store = RunStore.resume(out, settings) if arguments.resume else RunStore.create(out, settings, policy.provenance())
+    run_stages(store, settings, Progress(_say if is_main() else _say_nothing), policy=policy)
     return 0
+
+
+def _say_nothing(_: str) -> None:
+    """All processes but the main one are silent."""
+
+
+def _check_engineer(settings: RunSettings, policy: LivePolicy | None) -> None:
+    """Find out, before any work is done, whether the engineer can work."""
+    oversee(make_engineer(settings.engineer, policy=policy), settings.work, make_approval(settings.approval)).check()
 
 
 def _run_name(source: str, settings: RunSettings) -> str:

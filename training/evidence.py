@@ -90,7 +90,7 @@ def _lazy_probe(store: RunStore, stage: int, num_generations: int, seed: int, th
         from envwright.training.evaluation import group_validity
 
         torch.set_num_threads(threads)
-        policy, _ = store.stage(stage).read_checkpoint()
+        policy, _ = store.stage(stage).read_checkpoint(store.settings())
         return group_validity(policy, instances, num_generations, seed)
 
     return probe

@@ -1,26 +1,31 @@
-"""A policy: turns instances into prompts and samples completions."""
+"""A policy: turns boards into prompts, samples completions, and is what a run trains.
+
+Two kinds: the pocket policy (`envwright.training.pocket_policy`) and causal language models (`envwright.training.chat_policy`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
-from transformers.utils import logging as transformers_logging
-
-from envwright.env.cells import BEGIN, FRAME, VOCABULARY, board_words
+from envwright.agent.policy_model import LivePolicy
+from envwright.env.cells import VOCABULARY
 from envwright.env.errors import UserError
 from envwright.env.instance import Board, Instance
+from envwright.env.jsonio import read_json
 from envwright.env.seeding import derive_seed
-from envwright.training.pocket import BASE_CHECKPOINT, MAX_ANSWER_TOKENS, MAX_POSITIONS, pocket_tokenizer
-from envwright.training.sampler import PocketSampler
+from envwright.training.processes import gather_lists, num_processes, process_index
 
-__all__ = ["PocketPolicy", "Sample", "load_policy"]
+if TYPE_CHECKING:
+    from envwright.training.settings import RunSettings
+    from envwright.training.vllm_sampler import VllmEngine
 
-_TOKEN = {word: index for index, word in enumerate(VOCABULARY)}
-_BOARDS_PER_BATCH = 128
+__all__ = ["SMOLLM2", "Policy", "Sample", "Sampler", "is_pocket", "live_policy", "load_policy", "run_policy", "sample_boards"]
+
+POCKET, SMOLLM2 = "pocket", "smollm2"
+"""Names of the policies that need no folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,81 +33,170 @@ class Sample:
     """One completion."""
 
     text: str
-    """The completion in words, `end` included."""
+    """The completion as it is graded."""
     tokens: int
-    """Its length in tokens."""
+    """Its length in tokens, the end token included."""
+    ended: bool = True
+    """False when the token limit cut it."""
 
 
-class PocketPolicy:
-    """The pocket policy with its current weights."""
-
-    def __init__(self, model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, name: str) -> None:
-        self.model, self.tokenizer, self.name = model, tokenizer, name
-
-    def prompt_ids(self, board: Board) -> list[int]:
-        """Return a board's prompt as token ids.
-
-        Raises:
-            UserError: the board does not fit the 10 x 10 frame.
-        """
-        words = board_words(board.size, board.holes, board.starts, board.goals)
-        return [_TOKEN[BEGIN], *(_TOKEN[word] for word in words.split())]
-
-    def prompt(self, board: Board) -> str:
-        """Return a board's prompt as text; the tokenizer turns it into `prompt_ids`."""
-        return f"{BEGIN} {board_words(board.size, board.holes, board.starts, board.goals)}"
-
-    @staticmethod
-    def text(token_ids: Sequence[int]) -> str:
-        """Return completion tokens as words."""
-        return " ".join(VOCABULARY[token] for token in token_ids)
+class Sampler(Protocol):
+    """Writes completions with a policy's present weights."""
 
     def sample(
-        self, instances: Sequence[Instance], num_samples: int, *, seed: int | None, max_new_tokens: int = MAX_ANSWER_TOKENS
-    ) -> list[list[Sample]]:
-        """Sample completions for every instance; greedy when `seed` is None.
+        self, prompts: Sequence[Sequence[int]], num_samples: int, max_new_tokens: int, *, seed: int | None, temperature: float = 1.0
+    ) -> list[list[list[int]]]:
+        """Sample completions.
 
-        Boards are batched by prompt length; the noise depends on the seed and the set of instances, on nothing else.
+        Args:
+            prompts: token ids of each prompt.
+            num_samples: completions per prompt.
+            max_new_tokens: longest completion; one without an end token was truncated.
+            seed: seed of the sampling noise; None decodes greedily.
+            temperature: divides the logits.
+
+        Returns:
+            Per prompt, `num_samples` completions as token ids, the end token included.
         """
-        sampler = PocketSampler(self.model)
-        prompts = [self.prompt_ids(instance) for instance in instances]
-        order = sorted(range(len(prompts)), key=lambda index: (instances[index].size, len(prompts[index]), index))
-        results: list[list[Sample]] = [[] for _ in prompts]
-        for first in range(0, len(order), _BOARDS_PER_BATCH):
-            batch = order[first : first + _BOARDS_PER_BATCH]
-            noise = None if seed is None else derive_seed(seed, "sample", first)
-            groups = sampler.sample([prompts[index] for index in batch], num_samples, max_new_tokens, seed=noise)
-            for index, group in zip(batch, groups, strict=True):
-                results[index] = [Sample(self.text(tokens), len(tokens)) for tokens in group]
-        return results
+
+
+class Policy(Protocol):
+    """A model with its notation."""
+
+    name: str
+    """What a person called it."""
+    model: Any
+    """The transformers model; training changes it in place."""
+    tokenizer: Any
+    """Its tokenizer, with a padding token."""
+    max_answer_tokens: int
+    """Longest completion while measuring."""
+    context: int | None
+    """Longest prompt and completion together, in tokens; None when the notation sees to it."""
+    boards_per_batch: int
+    """Boards that are sampled together."""
+    tokens_per_step: bool
+    """True when a completion names the agents' moves timestep by timestep, one token each, so that a step can be credited."""
+
+    engine: VllmEngine | None
+    """vLLM, when a run samples with it."""
+
+    def prompt(self, board: Board) -> Any:
+        """Return a board's prompt as TRL takes it: text, or messages."""
+
+    def encode(self, prompt: Any) -> list[int]:
+        """Return a prompt as token ids."""
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """Return completion tokens as the text that is graded."""
+
+    def ended(self, token_ids: Sequence[int]) -> bool:
+        """True when a completion ends by itself."""
+
+    def answer_ids(self, board: Board, plan: Sequence[str]) -> list[int]:
+        """Return a plan of action letters as completion tokens, the end token included."""
+
+    def sampler(self) -> Sampler:
+        """Return a sampler with the present weights."""
 
     def save(self, folder: Path) -> None:
-        """Write weights (safetensors) and tokenizer."""
-        self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
+        """Write weights (safetensors), tokenizer, and what `load_policy` must know."""
+
+    def chat_template_kwargs(self) -> dict[str, Any] | None:
+        """Return what the chat template is given besides the messages; None when there is no template."""
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what run.json keeps of it: templates and their hashes."""
 
 
-def load_policy(spec: str) -> PocketPolicy:
-    """Load `pocket` or the folder of a pocket checkpoint.
+def sample_boards(
+    policy: Policy,
+    instances: Sequence[Instance],
+    num_samples: int,
+    *,
+    seed: int | None,
+    max_new_tokens: int | None = None,
+    alone: bool = False,
+) -> list[list[Sample]]:
+    """Sample completions for every instance; greedy when `seed` is None.
+
+    Boards are batched by size and prompt length; the noise depends on the seed and the set of instances, on nothing else.
+    The processes of one launch share out the batches, and each gets all the results.
+
+    Args:
+        policy: who is asked.
+        instances: the boards.
+        num_samples: completions per board.
+        seed: seed of the sampling noise; None decodes greedily.
+        max_new_tokens: longest completion; default: the policy's own.
+        alone: this process samples everything, while others do something else.
+    """
+    sampler, limit = policy.sampler(), max_new_tokens or policy.max_answer_tokens
+    prompts = [policy.encode(policy.prompt(instance)) for instance in instances]
+    order = sorted(range(len(prompts)), key=lambda index: (instances[index].size, len(prompts[index]), index))
+    starts = range(0, len(order), policy.boards_per_batch)
+    mine = starts if alone else starts[process_index() :: num_processes()]
+    made: list[tuple[int, list[Sample]]] = []
+    for first in mine:
+        batch = order[first : first + policy.boards_per_batch]
+        noise = None if seed is None else derive_seed(seed, "sample", first)
+        groups = sampler.sample([prompts[index] for index in batch], num_samples, limit, seed=noise)
+        for index, group in zip(batch, groups, strict=True):
+            made.append((index, [Sample(policy.text(tokens), len(tokens), policy.ended(tokens)) for tokens in group]))
+    results: list[list[Sample]] = [[] for _ in prompts]
+    for part in [made] if alone else gather_lists(made):
+        for index, samples in part:
+            results[index] = samples
+    return results
+
+
+def is_pocket(spec: str) -> bool:
+    """True for `pocket` and for the folder of a pocket checkpoint; does not load it."""
+    if spec == POCKET:
+        return True
+    folder = Path(spec)
+    if spec == SMOLLM2 or not (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
+        return False
+    config = read_json(folder / "config.json")
+    return isinstance(config, dict) and config.get("vocab_size") == len(VOCABULARY)
+
+
+def load_policy(spec: str, settings: RunSettings | None = None) -> Policy:
+    """Load `pocket`, `smollm2`, or the folder of a model or of a checkpoint.
+
+    Args:
+        spec: the policy.
+        settings: what a run wants of a language model: its device, type, prompt and adapters; default: what the checkpoint
+            says of itself, on the CPU in float32.
 
     Raises:
-        UserError: the folder is missing, holds no safetensors weights, or another kind of model.
+        UserError: the folder is missing, holds no safetensors weights, or no model that can be used; one line with the fix.
     """
-    transformers_logging.disable_progress_bar()
-    folder = BASE_CHECKPOINT if spec == "pocket" else Path(spec)
-    if not folder.is_dir():
+    if is_pocket(spec):
+        from envwright.training.pocket_policy import load_pocket
+
+        return load_pocket(spec)
+    from envwright.training.chat_policy import load_chat
+
+    return load_chat(spec, settings)
+
+
+def live_policy(policy: Policy) -> LivePolicy | None:
+    """Return the model in memory as its own engineer; None for the pocket policy, which is no language model."""
+    return None if policy.tokens_per_step else LivePolicy(policy.model, policy.tokenizer)
+
+
+def run_policy(settings: RunSettings) -> Policy:
+    """Load the policy that a run begins with, adapters included; see `load_policy`.
+
+    Raises:
+        UserError: it cannot be loaded, or the settings ask for what it cannot do.
+    """
+    policy = load_policy(settings.policy, settings)
+    if not policy.tokens_per_step and settings.grpo.step_credit:
         raise UserError(
-            f"policy {spec!r}: no such folder; give 'pocket' or the folder of a pocket checkpoint, such as RUN/stages/00/checkpoint"
+            "grpo.step_credit needs a policy that writes one token per agent and timestep, as the pocket policy does; set it to false"
         )
-    if not (folder / "config.json").is_file() or not (folder / "model.safetensors").is_file():
-        raise UserError(f"policy {spec!r}: needs config.json and model.safetensors; is this a checkpoint folder?")
-    try:
-        model = Qwen3ForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa", use_safetensors=True)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise UserError(f"policy {spec!r}: cannot be loaded: {str(error).splitlines()[0]}") from None
-    if model.config.vocab_size != len(VOCABULARY) or model.config.max_position_embeddings != MAX_POSITIONS:
-        raise UserError(
-            f"policy {spec!r}: not a pocket checkpoint (vocabulary {model.config.vocab_size}, expected {len(VOCABULARY)}); "
-            f"this release trains pocket policies on boards up to {FRAME}x{FRAME}"
-        )
-    return PocketPolicy(model.eval(), pocket_tokenizer(), spec)
+    if policy.tokens_per_step and settings.lora is not None:
+        raise UserError("lora is for language models; the pocket policy is trained whole: leave lora out")
+    return policy

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from envwright.env.grading import Grade
 from envwright.env.instance import Instance
 from envwright.training.settings import GrpoSettings
@@ -23,13 +26,15 @@ def efficiency_weight(settings: GrpoSettings, valid_rate: float | None) -> float
     return settings.efficiency_weight * min(1.0, max(0.0, share))
 
 
-def reward(instance: Instance, grade: Grade, efficiency_weight: float = 0.0) -> float:
-    """Return 0 for an invalid plan, and 1 plus `efficiency_weight` times optimum / cost for a valid one.
+def reward(
+    instance: Instance, grade: Grade, efficiency_weight: float = 0.0, partial_credit: Mapping[str, float] = MappingProxyType({})
+) -> float:
+    """Return 1 plus `efficiency_weight` times optimum / cost for a valid plan, and for an invalid one its partial credit, or 0.
 
-    There is no partial credit for invalid plans on purpose: a milder penalty for not arriving than for colliding taught a
-    policy to stand still within 60 steps (docs/notes/pocket-policy.md).
+    There is no partial credit by default, on purpose: a milder penalty for not arriving than for colliding taught a policy to
+    stand still within 60 steps (docs/notes/pocket-policy.md).
     """
     if not grade.outcome.valid:
-        return 0.0
+        return partial_credit.get(grade.outcome.value, 0.0)
     efficiency = instance.optimal_cost / grade.cost if grade.cost else 1.0
     return 1.0 + efficiency_weight * efficiency

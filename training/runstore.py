@@ -25,12 +25,13 @@ from envwright.env.jsonio import dump_json, read_json, read_json_lines, remove_t
 from envwright.env.patch import Patch, read_patch
 from envwright.env.rollout import Rollout, read_rollouts
 from envwright.training.checkpoints import commit, fault
+from envwright.training.processes import by_main, num_processes
 from envwright.training.settings import RunSettings
 
 if TYPE_CHECKING:
     import torch
 
-    from envwright.training.policy import PocketPolicy
+    from envwright.training.policy import Policy
 
 __all__ = ["RunStore", "StageFolder"]
 
@@ -39,7 +40,7 @@ _KEPT_STATES = 2
 _TRAINED = "TRAINED"
 _FREE_AFTER_STAGE_0 = ("description", "engineer", "context", "engineering", "guard_rails", "approval", "gate_tolerance", "save_total_limit")
 """Settings that a run may have otherwise than the one whose first stage it takes over."""
-_PACKAGES = ("torch", "transformers", "trl", "datasets", "accelerate", "numpy")
+_PACKAGES = ("torch", "transformers", "trl", "datasets", "accelerate", "peft", "numpy")
 
 
 class StageFolder:
@@ -73,20 +74,23 @@ class StageFolder:
         """Checkpoints inside the stage, one folder per saved step, until the stage is whole."""
         return self.path / "progress"
 
+    @by_main
     def begin(self, config: GeneratorConfig) -> None:
         """Start the stage afresh, whatever an interrupted try left behind."""
         shutil.rmtree(self.path, ignore_errors=True)
         write_json(self.path / "config.json", config.to_json())
 
+    @by_main
     def go_on(self) -> None:
         """Clear away what an interrupted try wrote after its last checkpoint, half-written files too."""
         shutil.rmtree(self.path / "engineer", ignore_errors=True)
         remove_temporary_files(self.path)
 
+    @by_main
     def save_progress(
         self,
         step: int,
-        policy: PocketPolicy,
+        policy: Policy,
         optimizer_state: dict[str, Any],
         rng_state: torch.Tensor,
         rollouts: Iterable[Rollout],
@@ -118,7 +122,9 @@ class StageFolder:
             wrong.append(faults[0])
         return 0, wrong
 
-    def read_progress(self, step: int) -> tuple[PocketPolicy, dict[str, Any], torch.Tensor, list[Rollout], list[dict[str, Any]]]:
+    def read_progress(
+        self, step: int, settings: RunSettings
+    ) -> tuple[Policy, dict[str, Any], torch.Tensor, list[Rollout], list[dict[str, Any]]]:
         """Read policy, optimizer, generator, and the rollouts and metrics up to a step; newer checkpoints are removed."""
         import torch
 
@@ -130,21 +136,24 @@ class StageFolder:
         rollouts = [rollout for log in logs for rollout in read_rollouts(log / "rollouts.jsonl")]
         metrics = [line for log in logs for _, line in read_json_lines(log / "metrics.jsonl")]
         state = self.progress / f"{step:06d}.state"
-        return *_load_state(state), torch.load(state / "rng.pt", weights_only=True), rollouts, metrics
+        return *_load_state(state, settings), torch.load(state / "rng.pt", weights_only=True), rollouts, metrics
 
     def _saved(self, kind: str) -> list[int]:
         """Steps that have a log or a state, in order, whole or not."""
         return sorted(int(path.stem) for path in self.progress.glob(f"*.{kind}") if path.stem.isdigit())
 
+    @by_main
     def mark_trained(self) -> None:
         """Declare the stage trained and validated; checkpoints inside it have served their purpose."""
         write_json(self.path / _TRAINED, {})
         shutil.rmtree(self.progress, ignore_errors=True)
 
+    @by_main
     def finish(self) -> None:
         """Declare the stage whole."""
         write_json(self.path / "DONE", {"files": sorted(str(p.relative_to(self.path)) for p in self.path.rglob("*") if p.is_file())})
 
+    @by_main
     def write_instances(self, instances: Iterable[Instance]) -> None:
         """Write the boards that the stage trains on."""
         write_json_lines(self.path / "instances.jsonl", (instance.to_json() for instance in instances))
@@ -153,6 +162,7 @@ class StageFolder:
         """Read the boards that the stage trained on."""
         return read_instances(self.path / "instances.jsonl")
 
+    @by_main
     def write_rollouts(self, name: str, rollouts: Iterable[Rollout]) -> None:
         """Write `validation`, `validation_greedy` or `train_rollouts`."""
         write_json_lines(self.path / f"{name}.jsonl", (rollout.to_json() for rollout in rollouts))
@@ -165,20 +175,29 @@ class StageFolder:
         """Read one line per optimizer step."""
         return [line for _, line in read_json_lines(self.path / "metrics.jsonl")]
 
+    @by_main
     def write_metrics(self, steps: Iterable[dict[str, Any]]) -> None:
         """Write one line per optimizer step."""
         write_json_lines(self.path / "metrics.jsonl", steps)
 
-    def write_checkpoint(self, policy: PocketPolicy, optimizer_state: dict[str, Any]) -> None:
+    @by_main
+    def write_checkpoint(self, policy: Policy, optimizer_state: dict[str, Any]) -> None:
         """Commit the checkpoint after the stage."""
         commit(self.checkpoint, lambda folder: _save_state(folder, policy, optimizer_state))
 
-    def read_checkpoint(self) -> tuple[PocketPolicy, dict[str, Any]]:
+    def read_checkpoint(self, settings: RunSettings) -> tuple[Policy, dict[str, Any]]:
         """Load policy and optimizer state, held against their manifest."""
         wrong = fault(self.checkpoint)
         if wrong is not None:
             raise UserError(f"{wrong}; the stage cannot be continued from. Remove {self.path} and run --resume again")
-        return _load_state(self.checkpoint)
+        return _load_state(self.checkpoint, settings)
+
+    @by_main
+    def write_decision(self, outcome: dict[str, Any], patch: Patch | None) -> None:
+        """Write how the stage ended and, where there is one, the patch."""
+        write_json(self.path / "engineer" / "outcome.json", outcome)
+        if patch is not None:
+            write_json(self.path / "engineer" / "patch.json", patch.to_json())
 
     def config(self) -> GeneratorConfig:
         """The config that the stage trained on."""
@@ -202,8 +221,13 @@ class RunStore:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path, settings: RunSettings) -> RunStore:
+    def create(cls, path: Path, settings: RunSettings, policy: dict[str, Any] | None = None) -> RunStore:
         """Start a new run folder.
+
+        Args:
+            path: the folder.
+            settings: what the run depends on.
+            policy: the provenance of what it begins with: templates and their hashes.
 
         Raises:
             UserError: the folder exists and is not empty.
@@ -215,7 +239,14 @@ class RunStore:
         if path.exists():
             remove_temporary_files(path)
         versions = {name: metadata.version(name) for name in _PACKAGES}
-        write_json(path / "run.json", {"settings": settings.to_json(), "versions": {"envwright": __version__, **versions}})
+        about = {} if policy is None else {"policy": policy}
+        run = {
+            "settings": settings.to_json(),
+            "versions": {"envwright": __version__, **versions},
+            **about,
+            "num_processes": num_processes(),
+        }
+        _write_run(path, run)
         return store
 
     @classmethod
@@ -234,7 +265,12 @@ class RunStore:
         if changed:
             details = ", ".join(f"{key} was {before.get(key)!r} and is {now.get(key)!r}" for key in changed[:4])
             raise UserError(f"{path} was started with other settings: {details}; resume with the same ones, or start a new run with --out")
-        remove_temporary_files(path)
+        processes = read_json(path / "run.json").get("num_processes", 1)
+        if processes != num_processes():
+            raise UserError(
+                f"{path} was started with {processes} processes and is resumed with {num_processes()}; launch as many as before"
+            )
+        _clear(path)
         return store
 
     @classmethod
@@ -256,7 +292,7 @@ class RunStore:
         changed = [key for key in {**before, **now} if before.get(key) != now.get(key) and key.split(".")[0] not in _FREE_AFTER_STAGE_0]
         if changed:
             raise UserError(f"{source.path}: its first stage cannot be shared, for the settings differ in {', '.join(changed[:4])}")
-        store = cls.create(path, settings)
+        store = cls.create(path, settings, read_json(source.path / "run.json").get("policy"))
         skipped = shutil.ignore_patterns("engineer", "DONE", ".*")
         temporary = path / "stages" / ".00"
         shutil.copytree(stage.path, temporary, copy_function=_link, ignore=skipped)
@@ -285,6 +321,21 @@ class RunStore:
         return StageFolder(self.path / "stages" / f"{number:02d}")
 
     @property
+    def warm(self) -> StageFolder:
+        """The folder of the warm start, with a checkpoint and metrics like a stage's."""
+        return StageFolder(self.path / "warm_start")
+
+    @by_main
+    def write(self, name: str, document: dict[str, Any]) -> None:
+        """Write one of the run's JSON documents."""
+        write_json(self.path / name, document)
+
+    @by_main
+    def write_heldout(self, name: str, rollouts: Iterable[Rollout]) -> None:
+        """Write rollouts on held-out boards, `base_greedy` for instance."""
+        write_json_lines(self.heldout / f"{name}.jsonl", (rollout.to_json() for rollout in rollouts))
+
+    @property
     def heldout(self) -> Path:
         """Folder of the rollouts on held-out boards, before and after the run."""
         return self.path / "heldout"
@@ -307,6 +358,7 @@ class RunStore:
             number -= 1
         return number, wrong
 
+    @by_main
     def retain(self, limit: int | None) -> None:
         """Remove the checkpoints of all but the newest `limit` finished stages; None keeps them all."""
         if limit is not None:
@@ -321,6 +373,7 @@ class RunStore:
                 found = event["seconds"]
         return found
 
+    @by_main
     def event(self, kind: str, **details: Any) -> None:
         """Append one line to events.jsonl."""
         line = dump_json({"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "event": kind, **details})
@@ -328,6 +381,16 @@ class RunStore:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+
+@by_main
+def _clear(path: Path) -> None:
+    remove_temporary_files(path)
+
+
+@by_main
+def _write_run(path: Path, run: dict[str, Any]) -> None:
+    write_json(path / "run.json", run)
 
 
 def _link(source: str, target: str) -> None:
@@ -338,7 +401,7 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _save_state(folder: Path, policy: PocketPolicy, optimizer_state: dict[str, Any], rng_state: torch.Tensor | None = None) -> None:
+def _save_state(folder: Path, policy: Policy, optimizer_state: dict[str, Any], rng_state: torch.Tensor | None = None) -> None:
     """Write weights, tokenizer, optimizer state and, inside a stage, the generator's."""
     import torch
 
@@ -348,14 +411,14 @@ def _save_state(folder: Path, policy: PocketPolicy, optimizer_state: dict[str, A
         torch.save(rng_state, folder / "rng.pt")
 
 
-def _load_state(folder: Path) -> tuple[PocketPolicy, dict[str, Any]]:
+def _load_state(folder: Path, settings: RunSettings) -> tuple[Policy, dict[str, Any]]:
     """Read what `_save_state` wrote."""
     import torch
 
     from envwright.training.policy import load_policy
 
-    optimizer_state: dict[str, Any] = torch.load(folder / "optimizer.pt", weights_only=True)
-    return load_policy(str(folder)), optimizer_state
+    optimizer_state: dict[str, Any] = torch.load(folder / "optimizer.pt", map_location="cpu", weights_only=True)
+    return load_policy(str(folder), settings), optimizer_state
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:

@@ -119,6 +119,15 @@ class PocketSampler:
         return linear(rms_norm(x[:, -1], x.shape[-1:], self.final_norm, self.eps), self.embedding)
 
     @torch.no_grad()
+    def next_logprobs(self, prompt: Sequence[int]) -> torch.Tensor:
+        """Return the log-probabilities (V,) of the token after a prompt, to hold the snapshot against the model."""
+        length = len(prompt)
+        caches = [torch.zeros(1, self.heads, length, self.head_dim) for _ in range(2 * len(self.layers))]
+        causal = torch.full((1, length, length), _MASKED).triu(1)
+        keys, values = caches[: len(self.layers)], caches[len(self.layers) :]
+        return self._forward(torch.tensor([list(prompt)]), torch.arange(length)[None], causal, keys, values, 0)[0].log_softmax(-1)
+
+    @torch.no_grad()
     def sample(
         self, prompts: Sequence[Sequence[int]], num_samples: int, max_new_tokens: int, *, seed: int | None, temperature: float = 1.0
     ) -> list[list[list[int]]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from envwright.agent.context_modules import DEFAULT_CONTEXT, parse_context
 from envwright.agent.guardrails import GuardRails
@@ -16,8 +16,19 @@ from envwright.env.base import FrozenModel, StrictInt
 from envwright.env.config import GeneratorConfig
 from envwright.env.errors import UserError
 from envwright.env.jsonio import parse_json, read_json
+from envwright.env.rules import Outcome
+from envwright.training.processes import num_processes
 
-__all__ = ["EvaluationSettings", "GrpoSettings", "RunSettings", "list_presets", "load_settings"]
+__all__ = [
+    "EvaluationSettings",
+    "GrpoSettings",
+    "LoraSettings",
+    "PromptSettings",
+    "RunSettings",
+    "WarmStartSettings",
+    "list_presets",
+    "load_settings",
+]
 
 PRESETS = Path(__file__).resolve().parent / "presets"
 
@@ -39,8 +50,14 @@ class GrpoSettings(FrozenModel):
     """Completions per forward and backward pass; a multiple of num_generations."""
     gradient_accumulation_steps: StrictInt = Field(default=1, ge=1)
     """Passes per optimizer step."""
+    num_train_epochs: StrictInt = Field(default=1, ge=1)
+    """Passes over a stage's boards; more of them mean fewer boards for the same number of steps."""
     max_completion_length: StrictInt = Field(default=64, ge=1)
     """Longest completion while training, in tokens."""
+    max_prompt_length: StrictInt | None = Field(default=None, ge=1)
+    """Longest prompt, in tokens; boards with a longer one are left out and counted. Null: what the model's context leaves."""
+    sampler: Literal["own", "hf", "vllm", "vllm-server"] = "own"
+    """Who writes completions: envwright's key-value cache sampler, generate of transformers, or vLLM in this process or on a server."""
     temperature: float = Field(default=1.0, gt=0)
     """Sampling temperature."""
     beta: float = Field(default=0.0, ge=0)
@@ -51,10 +68,22 @@ class GrpoSettings(FrozenModel):
     """What advantages are divided by: the group's or batch's standard deviation, or nothing."""
     max_grad_norm: float = Field(default=1.0, gt=0)
     """Gradient clipping."""
+    bf16: bool = False
+    """Compute in bfloat16 by automatic mixed precision; the weights keep the run's dtype."""
+    gradient_checkpointing: bool = False
+    """Compute activations twice instead of keeping them: less memory, more time."""
     save_steps: StrictInt = Field(default=0, ge=0)
     """Optimizer steps between checkpoints inside a stage, from which a killed run goes on; 0 saves after each stage alone."""
     step_credit: bool = True
     """Advantages per timestep, from where a plan first broke, instead of one per completion."""
+    no_signal_steps: StrictInt = Field(default=10, ge=0)
+    """Steps in a row without one group of mixed rewards after which the run stops and says where there is no signal; 0 never stops."""
+    max_logp_gap: float = Field(default=0.1, gt=0)
+    """Mean gap between the log-probabilities of sampler and trainer, in nats, above which the run stops: the weights were not followed."""
+    partial_credit: dict[str, float] = Field(default_factory=dict)
+    """Rewards of invalid outcomes, such as {"goal_not_reached": 0.1}; for research: a trial of it taught a policy to stand still."""
+    trl: dict[str, JsonValue] = Field(default_factory=dict)
+    """Any other field of TRL's GRPOConfig, passed on as it is, such as {"epsilon_high": 0.28}."""
     efficiency_weight: float = Field(default=0.0, ge=0, le=1)
     """Weight of optimum / cost in the reward of a valid plan; 0 rewards validity alone."""
     efficiency_schedule: Literal["fixed", "adaptive"] = "fixed"
@@ -66,8 +95,9 @@ class GrpoSettings(FrozenModel):
 
     @property
     def boards_per_step(self) -> int:
-        """Boards in one optimizer step."""
-        return self.per_device_train_batch_size * self.gradient_accumulation_steps // self.num_generations
+        """Boards in one optimizer step, over all processes."""
+        batch = self.per_device_train_batch_size * self.gradient_accumulation_steps * num_processes()
+        return batch // self.num_generations
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -79,7 +109,59 @@ class GrpoSettings(FrozenModel):
             )
         if self.efficiency_schedule == "adaptive" and not self.efficiency_low < self.efficiency_high:
             raise ValueError(f"efficiency_low {self.efficiency_low} must be below efficiency_high {self.efficiency_high}")
+        invalid = [outcome.value for outcome in Outcome if not outcome.valid]
+        unknown = [outcome for outcome in self.partial_credit if outcome not in invalid]
+        if unknown:
+            raise ValueError(f"partial_credit: {unknown[0]!r} is no invalid outcome; those are {', '.join(invalid)}")
         return self
+
+
+class LoraSettings(FrozenModel):
+    """Low-rank adapters instead of all weights, under peft's names."""
+
+    r: StrictInt = Field(default=16, ge=1)
+    """Rank."""
+    lora_alpha: StrictInt = Field(default=32, ge=1)
+    """Scale: updates count lora_alpha / r."""
+    lora_dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Dropout before the adapters."""
+    target_modules: str | list[str] = "all-linear"
+    """Layers that get adapters."""
+
+
+class PromptSettings(FrozenModel):
+    """How boards are put to a language model; the pocket policy has its own notation."""
+
+    rules: Literal["full", "brief"] = "full"
+    """full: all rules of the game; brief: the format alone, for a model that has learned them."""
+    enable_thinking: bool = False
+    """Passed to the chat template: whether the model may think before it answers."""
+
+
+class WarmStartSettings(FrozenModel):
+    """Supervised fine-tuning on the solver's plans before the first stage, under TRL's names (SFTTrainer)."""
+
+    config: GeneratorConfig | None = None
+    """What its boards look like; null: as in stage 0."""
+    max_steps: StrictInt = Field(default=100, ge=1)
+    """Optimizer steps; each takes new boards."""
+    per_device_train_batch_size: StrictInt = Field(default=8, ge=1)
+    """Boards per forward and backward pass."""
+    gradient_accumulation_steps: StrictInt = Field(default=1, ge=1)
+    """Passes per optimizer step."""
+    learning_rate: float = Field(default=1e-4, gt=0)
+    """Adam's learning rate, reached after the warm-up."""
+    lr_scheduler_type: Literal["constant_with_warmup", "linear", "cosine"] = "linear"
+    """Course of the learning rate after the warm-up."""
+    warmup_steps: StrictInt = Field(default=10, ge=0)
+    """Optimizer steps of linear warm-up."""
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    """Gradient clipping."""
+
+    @property
+    def instances(self) -> int:
+        """Boards of the warm start, over all processes."""
+        return self.max_steps * self.per_device_train_batch_size * self.gradient_accumulation_steps * num_processes()
 
 
 class EvaluationSettings(FrozenModel):
@@ -93,6 +175,8 @@ class EvaluationSettings(FrozenModel):
     """Boards of the benchmark split: the figures before and after."""
     samples: StrictInt = Field(default=4, ge=1)
     """Completions sampled per board; greedy decoding adds one."""
+    max_completion_length: StrictInt | None = Field(default=None, ge=1)
+    """Longest completion while measuring, in tokens; null: 200 for the pocket policy, as in training for others."""
 
 
 class RunSettings(FrozenModel):
@@ -103,7 +187,19 @@ class RunSettings(FrozenModel):
     description: str
     """What the run is for."""
     policy: str = "pocket"
-    """`pocket` (the base checkpoint of the package) or the folder of a pocket checkpoint."""
+    """`pocket` (the base checkpoint of the package), `smollm2`, or the folder of a causal language model or of a checkpoint."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Type of the weights."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute; auto: on the GPU when there is one and the policy is no pocket policy."""
+    trust_remote_code: bool = False
+    """Run code that comes with a model's files. Off: a model that needs it is refused."""
+    prompt: PromptSettings = PromptSettings()
+    """How boards are put to a language model."""
+    lora: LoraSettings | None = None
+    """Train low-rank adapters; null trains all weights."""
+    warm_start: WarmStartSettings | None = None
+    """Supervised fine-tuning before the first stage; null: none."""
     engineer: str = "rule"
     """Who redesigns the config between stages: an engineer's spec, see `envwright run --help`."""
     context: str = DEFAULT_CONTEXT
@@ -132,6 +228,10 @@ class RunSettings(FrozenModel):
     """Stages whose checkpoints are kept, the newest ones; null keeps all."""
     threads: StrictInt = Field(default=1, ge=1, le=64)
     """CPU threads; pinned, since their number changes results slightly."""
+    report_to: list[Literal["tensorboard", "trackio", "wandb"]] = Field(default_factory=list)
+    """Trackers that metrics go to besides metrics.jsonl."""
+    log_completions: StrictInt = Field(default=0, ge=0)
+    """Completions shown with their boards after each stage."""
 
     @field_validator("context")
     @classmethod
@@ -145,8 +245,15 @@ class RunSettings(FrozenModel):
 
     @property
     def instances_per_stage(self) -> int:
-        """Boards that one stage trains on."""
-        return self.steps_per_stage * self.grpo.boards_per_step
+        """Boards that one stage trains on; each is met `grpo.num_train_epochs` times."""
+        return self.steps_per_stage * self.grpo.boards_per_step // self.grpo.num_train_epochs
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        met, epochs = self.steps_per_stage * self.grpo.boards_per_step, self.grpo.num_train_epochs
+        if met % epochs:
+            raise ValueError(f"{met} boards per stage (steps x boards per step) cannot be met {epochs} times each; change steps_per_stage")
+        return self
 
 
 def list_presets() -> dict[str, str]:
@@ -187,12 +294,17 @@ def _override(raw: dict[str, Any], override: str) -> None:
     *parents, last = key.split(".")
     known = _known_keys(RunSettings)
     in_config = key.startswith(("config.", "evaluation.config."))
+    in_config = in_config or key.startswith(("warm_start.config", "grpo.trl.", "grpo.partial_credit."))
     if key not in known and not in_config:
         close = difflib.get_close_matches(key, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise UserError(f"--set {key}: no such setting{hint} Known: {', '.join(known)}")
+        group = key.rpartition(".")[0]
+        among = [name for name in known if name.rpartition(".")[0] == group] or list(RunSettings.model_fields)
+        raise UserError(f"--set {key}: no such setting{hint} Known: {', '.join(among)}")
     target = raw
     for parent in parents:
+        if target.get(parent, {}) is None:
+            target[parent] = {}
         target = target.setdefault(parent, {})
         if not isinstance(target, dict):
             raise UserError(f"--set {key}: {parent!r} is not a group of settings")
@@ -207,9 +319,10 @@ def _override(raw: dict[str, Any], override: str) -> None:
 def _known_keys(model: type[FrozenModel], prefix: str = "") -> list[str]:
     keys = []
     for name, field in model.model_fields.items():
-        annotation = field.annotation
-        if isinstance(annotation, type) and issubclass(annotation, FrozenModel):
-            keys += _known_keys(annotation, f"{prefix}{name}.")
-        else:
+        parts = get_args(field.annotation) if type(None) in get_args(field.annotation) else (field.annotation,)
+        nested = next((part for part in parts if isinstance(part, type) and issubclass(part, FrozenModel)), None)
+        if nested is not None:
+            keys += _known_keys(nested, f"{prefix}{name}.")
+        if nested is None or type(None) in parts:
             keys.append(prefix + name)
     return keys

@@ -25,22 +25,26 @@ from envwright.env.canonical import Split
 from envwright.env.config import GeneratorConfig
 from envwright.env.generator import generate
 from envwright.env.instance import Instance
-from envwright.env.jsonio import write_json, write_json_lines
 from envwright.env.patch import Edit, Patch, apply_patch, diff_configs
 from envwright.env.rollout import Rollout, read_rollouts
 from envwright.env.seeding import derive_seed
 from envwright.env.summary import RolloutSummary, Tally, summarise
 from envwright.tools.evidence import Evidence, PolicyProbe, StageRecord
 from envwright.training.approval_files import read_waiting
+from envwright.training.boards import check_boards_follow, fitting, met_in_order
 from envwright.training.evaluation import evaluate, group_validity
 from envwright.training.evidence import stage_record
 from envwright.training.grpo import StageTraining, StepReport, train_stage
 from envwright.training.memory import keep_freed_memory
-from envwright.training.policy import PocketPolicy, load_policy
+from envwright.training.policy import Policy, live_policy, run_policy
+from envwright.training.processes import is_main, share
 from envwright.training.progress import Progress
 from envwright.training.rewards import efficiency_weight
 from envwright.training.runstore import RunStore, StageFolder
-from envwright.training.settings import RunSettings
+from envwright.training.settings import RunSettings, WarmStartSettings
+from envwright.training.stopping import Watch
+from envwright.training.vllm_sampler import VllmEngine
+from envwright.training.warm_start import warm_start
 
 __all__ = ["run_stages"]
 
@@ -60,7 +64,12 @@ class _Measured:
 
 
 def run_stages(
-    store: RunStore, settings: RunSettings, progress: Progress, *, stop_before_engineer: int | None = None
+    store: RunStore,
+    settings: RunSettings,
+    progress: Progress,
+    *,
+    policy: Policy | None = None,
+    stop_before_engineer: int | None = None,
 ) -> dict[str, Any] | None:
     """Run the stages that are not finished yet, and write summary.json.
 
@@ -68,6 +77,7 @@ def run_stages(
         store: the run folder, new or with some finished stages.
         settings: the run's settings.
         progress: what a person follows.
+        policy: the policy that the run begins with, where it is loaded already.
         stop_before_engineer: stop once this stage is trained and validated; see `RunStore.branch`.
 
     Returns:
@@ -76,16 +86,16 @@ def run_stages(
     torch.set_num_threads(settings.threads)
     torch.use_deterministic_algorithms(True)
     keep_freed_memory()
-    return _Run(store, settings, progress).run(stop_before_engineer)
+    return _Run(store, settings, progress, policy or run_policy(settings)).run(stop_before_engineer)
 
 
 class _Run:
     """The state of a running loop, all of it recoverable from the run folder."""
 
-    def __init__(self, store: RunStore, settings: RunSettings, progress: Progress) -> None:
-        self.store, self.settings, self.progress = store, settings, progress
-        self.engineer: Engineer = oversee(make_engineer(settings.engineer), settings.work, make_approval(settings.approval))
-        self.policy: PocketPolicy = load_policy(settings.policy)
+    def __init__(self, store: RunStore, settings: RunSettings, progress: Progress, policy: Policy) -> None:
+        self.store, self.settings, self.progress, self.policy = store, settings, progress, policy
+        if settings.grpo.sampler.startswith("vllm"):
+            policy.engine = VllmEngine(policy, settings.grpo)
         self.optimizer_state: dict[str, Any] | None = None
         self.history: list[StageRecord] = []
         self.validation_rollouts: list[Rollout] = []
@@ -103,12 +113,13 @@ class _Run:
         self.heldout = self._fixed_boards(Split.BENCHMARK, settings.evaluation.heldout_instances)
         base = self._measure_heldout("base", stage=0)
         self.progress.measured("base policy on held-out boards", base.greedy, base.sampled)
+        warm = self._warm_start(finished) if settings.warm_start is not None else None
         if 0 < finished < settings.num_stages:
             self._take_up_approval(finished - 1)
         for number in range(finished):
             self._recall(number)
         if finished:
-            self.policy, self.optimizer_state = self.store.stage(finished - 1).read_checkpoint()
+            self._adopt(*self.store.stage(finished - 1).read_checkpoint(settings))
         for number in range(finished, settings.num_stages):
             if number == stop_before_engineer:
                 self._trained(number, self.store.stage(number))
@@ -116,23 +127,77 @@ class _Run:
             self._stage(number)
         final = self._measure_heldout("final", stage=settings.num_stages - 1)
         benchmark = {"boards": len(self.heldout), "base": _tallies(base), "final": _tallies(final)}
-        write_json(self.store.path / "benchmark.json", benchmark)
+        self.store.write("benchmark.json", benchmark)
         summary = {
             "status": "done",
             "seed": settings.seed,
             "engineer": settings.engineer,
             "base": _figures(base),
+            **({} if warm is None else {"warm_start": _figures(warm)}),
             "final": _figures(final),
             "stages": self.stages,
         }
-        write_json(self.store.path / "summary.json", summary)
+        self.store.write("summary.json", summary)
         self.store.event("finished")
         self.progress.finish(base.greedy, base.sampled, final.greedy, final.sampled, self.stages, self.store.path)
         return summary
 
     def _fixed_boards(self, split: Split, count: int) -> list[Instance]:
         """Boards of a split; the same for every run with these evaluation settings, whatever its seed."""
-        return generate(self.settings.evaluation.config, count, seed=0, split=split, key=("evaluation",)).instances
+        made = generate(self.settings.evaluation.config, count, seed=0, split=split, key=("evaluation",)).instances
+        kept = fitting(self.policy, made, self._longest_prompt(self.policy.max_answer_tokens))
+        self.progress.left_out(len(made) - len(kept), split.value)
+        return kept
+
+    def _longest_prompt(self, answer: int) -> int | None:
+        """Most tokens of a prompt that leaves room for an answer."""
+        limits = [self.settings.grpo.max_prompt_length, None if self.policy.context is None else self.policy.context - answer]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def _adopt(self, policy: Policy, optimizer_state: dict[str, Any] | None) -> None:
+        """Go on with a policy that was read from a checkpoint."""
+        policy.engine, self.policy.engine = self.policy.engine, None
+        if policy.engine is not None:
+            policy.engine.follow(policy)
+        self.policy, self.optimizer_state = policy, optimizer_state
+
+    def _warm_start(self, finished: int) -> _Measured:
+        """Fine-tune on the solver's plans, or take up what an earlier try has left, and measure."""
+        folder, settings, warm = self.store.warm, self.settings, self.settings.warm_start
+        assert warm is not None
+        if not finished:
+            if folder.trained:
+                self._adopt(folder.read_checkpoint(settings)[0], None)
+            else:
+                self._fine_tune(folder, warm)
+        measured = self._measure_heldout("warm", stage=0)
+        self.progress.measured("after the warm start", measured.greedy, measured.sampled)
+        return measured
+
+    def _fine_tune(self, folder: StageFolder, warm: WarmStartSettings) -> None:
+        """Do the warm start from its boards to its checkpoint."""
+        settings, config = self.settings, warm.config or self.settings.config
+        self.store.event("warm_start_started")
+        folder.begin(config)
+        made = generate(config, warm.instances, seed=settings.seed, split=Split.TRAIN, key=("warm-start",))
+        boards = fitting(self.policy, made.instances, self._longest_prompt(settings.grpo.max_completion_length))
+        self.progress.warm_start(config, len(boards), warm.max_steps)
+        self.progress.left_out(len(made.instances) - len(boards), "warm start")
+        boards = met_in_order(boards, warm.instances, seed=settings.seed, stage=-1)
+        folder.write_instances(boards)
+        steps = warm_start(
+            self.policy,
+            boards,
+            warm,
+            seed=settings.seed,
+            bf16=settings.grpo.bf16,
+            gradient_checkpointing=settings.grpo.gradient_checkpointing,
+            on_step=lambda step: self.progress.warm_step(step, warm.max_steps),
+        )
+        folder.write_checkpoint(self.policy, {})
+        folder.write_metrics({key: value for key, value in asdict(step).items() if key != "seconds"} for step in steps)
+        folder.mark_trained()
+        self.store.event("warm_start_finished")
 
     def _measure(self, instances: Sequence[Instance], split: Split, purpose: str, stage: int) -> _Measured:
         """Decode greedily and sample on fixed boards."""
@@ -146,8 +211,8 @@ class _Run:
         files = [self.store.heldout / f"{name}_{decoding}.jsonl" for decoding in ("greedy", "sampled")]
         if not all(file.is_file() for file in files):
             measured = self._measure(self.heldout, Split.BENCHMARK, "heldout", stage)
-            for file, rollouts in zip(files, (measured.greedy_rollouts, measured.rollouts), strict=True):
-                write_json_lines(file, (rollout.to_json() for rollout in rollouts))
+            self.store.write_heldout(f"{name}_greedy", measured.greedy_rollouts)
+            self.store.write_heldout(f"{name}_sampled", measured.rollouts)
             return measured
         return _Measured.of(*(read_rollouts(file) for file in files))
 
@@ -158,13 +223,12 @@ class _Run:
         self.validation_rollouts += measured.rollouts
         record = stage_record(number, self.config, measured.sampled)
         asked = time.monotonic()
-        redesign = self._redesign(number, folder, record, training.rollouts)
+        redesign = share(self._redesign(number, folder, record, training.rollouts) if is_main() else None)
+        assert redesign is not None
         engineer_seconds = round(time.monotonic() - asked, 2)
         entry = self._entry(number, record, measured, training.steps, redesign)
         self.history.append(record.model_copy(update={"patch": redesign.patch}))
-        write_json(folder.path / "engineer" / "outcome.json", entry)
-        if redesign.patch is not None:
-            write_json(folder.path / "engineer" / "patch.json", redesign.patch.to_json())
+        folder.write_decision(entry, redesign.patch)
         folder.finish()
         self.store.retain(settings.save_total_limit)
         seconds = round(time.monotonic() - begin, 2)
@@ -191,9 +255,13 @@ class _Run:
             self.progress.resumed(step, settings.steps_per_stage)
         else:
             made = generate(self.config, settings.instances_per_stage, seed=settings.seed, split=Split.TRAIN, key=("stage", number))
-            instances = made.instances
+            instances = fitting(self.policy, made.instances, self._longest_prompt(settings.grpo.max_completion_length))
             folder.write_instances(instances)
             self.progress.generated(made, time.monotonic() - begin)
+            self.progress.left_out(len(made.instances) - len(instances), f"stage {number}")
+        if number:
+            before = self.store.stage(number - 1)
+            check_boards_follow(before.config(), before.read_instances(), self.config, instances)
         training = self._train(number, folder, instances, step)
         folder.write_checkpoint(self.policy, training.optimizer_state)
         folder.write_rollouts("train_rollouts", training.rollouts)
@@ -209,9 +277,10 @@ class _Run:
     def _take_up_trained(self, number: int, folder: StageFolder) -> tuple[StageTraining, _Measured]:
         """Read a stage that was trained before."""
         folder.go_on()
-        self.policy, self.optimizer_state = folder.read_checkpoint()
+        policy, optimizer_state = folder.read_checkpoint(self.settings)
+        self._adopt(policy, optimizer_state)
         steps = [StepReport(**line, seconds=0.0) for line in folder.read_metrics()]
-        training = StageTraining(folder.read_rollouts("train_rollouts"), steps, self.optimizer_state, torch.get_rng_state())
+        training = StageTraining(folder.read_rollouts("train_rollouts"), steps, optimizer_state, torch.get_rng_state())
         measured = _Measured.of(folder.read_rollouts("validation_greedy"), folder.read_rollouts("validation"))
         self.progress.stage(number, self.config, self.settings.instances_per_stage, self._efficiency())
         self.progress.resumed(self.settings.steps_per_stage, self.settings.steps_per_stage)
@@ -224,14 +293,17 @@ class _Run:
         rollouts: list[Rollout] = []
         reports: list[StepReport] = []
         rng_state: torch.Tensor | None = None
+        met = met_in_order(instances, settings.steps_per_stage * grpo.boards_per_step, seed=settings.seed, stage=number)
+        watch = Watch(grpo)
         if done:
-            self.policy, self.optimizer_state, rng_state, rollouts, metrics = folder.read_progress(done)
+            policy, optimizer_state, rng_state, rollouts, metrics = folder.read_progress(done, settings)
+            self._adopt(policy, optimizer_state)
             reports = [StepReport(**line, seconds=0.0) for line in metrics]
         while done < settings.steps_per_stage:
             end = min(done + (grpo.save_steps or settings.steps_per_stage), settings.steps_per_stage)
             part = train_stage(
                 self.policy,
-                instances[done * grpo.boards_per_step : end * grpo.boards_per_step],
+                met[done * grpo.boards_per_step : end * grpo.boards_per_step],
                 grpo,
                 stage=number,
                 efficiency=self._efficiency(),
@@ -241,6 +313,7 @@ class _Run:
                 seed=settings.seed,
                 optimizer_state=self.optimizer_state,
                 rng_state=rng_state,
+                watch=watch,
                 on_step=lambda report: self.progress.step(report, settings.steps_per_stage),
             )
             self.optimizer_state, rng_state, done = part.optimizer_state, part.rng_state, end
@@ -274,9 +347,15 @@ class _Run:
             stage=number,
             stages=self.settings.num_stages,
             instances=self.settings.instances_per_stage,
-            training={**self.settings.grpo.to_json(), "efficiency_weight_of_this_stage": self._efficiency()},
+            training={**_plain(self.settings.grpo.to_json()), "efficiency_weight_of_this_stage": self._efficiency()},
         )
-        return self.engineer.design(evidence, folder.transcript, bookkeeping=bookkeeping)
+        return self._engineer().design(evidence, folder.transcript, bookkeeping=bookkeeping)
+
+    def _engineer(self) -> Engineer:
+        """The engineer; `policy` is the model in training itself, as it is now."""
+        settings = self.settings
+        engineer = make_engineer(settings.engineer, policy=live_policy(self.policy))
+        return oversee(engineer, settings.work, make_approval(settings.approval))
 
     def _probe(self, number: int) -> PolicyProbe:
         """The current policy, for `simulate_config`."""
@@ -316,8 +395,7 @@ class _Run:
             return
         note = f"approved by a person, proposed by {record.engineer}: {record.patch.summary}"
         decision = {"patch": record.patch.to_json(), "stop_reason": StopReason.PATCH_ACCEPTED.value, "note": note}
-        write_json(folder.path / "engineer" / "patch.json", record.patch.to_json())
-        write_json(folder.path / "engineer" / "outcome.json", {**folder.outcome(), **decision})
+        folder.write_decision({**folder.outcome(), **decision}, record.patch)
         self.store.event("approved_patch", stage=number, engineer=record.engineer)
         self.progress.say(f"   stage {number}: {note}")
 
@@ -362,6 +440,12 @@ def _metrics(report: StepReport) -> dict[str, Any]:
 
 def _rates(tally: Tally) -> dict[str, float]:
     return {"valid": round(tally.valid.rate or 0.0, 6), "optimal": round(tally.optimal.rate or 0.0, 6)}
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings without groups; what is passed on to TRL stands among the others."""
+    passed_on = settings.get("trl") or {}
+    return {key: value for key, value in {**settings, **passed_on}.items() if isinstance(value, (int, float, str))}
 
 
 def _tallies(measured: _Measured) -> dict[str, Any]:

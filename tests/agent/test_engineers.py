@@ -31,6 +31,10 @@ SMALL = {"4": BASE["4"], "5": BASE["5"]}
         ("", "the engineers are rule"),
         ("xyzzy", "the engineers are rule"),
         ("rule:x", "the engineers are rule"),
+        ("random:once", "did you mean 'random'"),
+        ("random:", "did you mean 'random'"),
+        ("uniforn", "did you mean 'uniform'"),
+        ("easy_to_hard", "did you mean 'easy-to-hard'"),
         ("openai", "openai:MODEL"),
         ("openai:", "openai:MODEL"),
         ("replay:", "replay:TRANSCRIPT"),
@@ -95,7 +99,7 @@ def test_learnability_without_a_rate_to_read_keeps_the_config() -> None:
         assert make_engineer("learnability").design(evidence).stop_reason is StopReason.KEPT
 
 
-@pytest.mark.parametrize("spec", ["rule", "random", "learnability", "fixed"])
+@pytest.mark.parametrize("spec", ["rule", "random", "random:kept", "uniform", "learnability", "fixed"])
 def test_a_replay_gives_the_same_patch_and_config(spec: str, tmp_path: Path) -> None:
     evidence = make_evidence({"4": BASE["4"]}) if spec == "rule" else make_evidence(SMALL)
     first = make_engineer(spec).design(evidence, tmp_path / "first.jsonl")

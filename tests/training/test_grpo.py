@@ -12,9 +12,11 @@ from trl import GRPOTrainer
 
 from envwright.env.generator import generate
 from envwright.training import grpo
-from envwright.training.grpo import StepReport, step_advantages, train_stage
+from envwright.training.advantages import step_advantages
+from envwright.training.grpo import StepReport, train_stage
 from envwright.training.policy import load_policy
 from envwright.training.settings import GrpoSettings, RunSettings
+from envwright.training.trl_config import rate_factor
 
 
 def _weights_after_training(settings: RunSettings, steps: int) -> tuple[torch.Tensor, list[StepReport]]:
@@ -96,7 +98,7 @@ def test_rewards_that_hardly_differ_stay_small_when_scaled_by_the_batch_or_not_a
 )
 def test_the_learning_rate_warms_up_once_and_falls_over_the_whole_run(kind: str, expected: list[float]) -> None:
     settings = GrpoSettings.model_validate({"warmup_steps": 2, "lr_scheduler_type": kind})
-    assert [grpo.rate_factor(settings, done, 10) for done in (0, 1, 6, 9)] == pytest.approx(expected)
+    assert [rate_factor(settings, done, 10) for done in (0, 1, 6, 9)] == pytest.approx(expected)
 
 
 def test_reports_count_reward_and_signal_per_step(tiny_settings: RunSettings) -> None:

@@ -21,7 +21,7 @@ from envwright.tools.evidence import Rates, StageRecord
 from envwright.training.approval_files import write_waiting
 from envwright.training.checkpoints import commit, fault
 from envwright.training.grpo import train_stage
-from envwright.training.policy import PocketPolicy
+from envwright.training.policy import Policy
 from envwright.training.progress import Progress
 from envwright.training.runstore import RunStore, StageFolder
 from envwright.training.settings import RunSettings
@@ -135,7 +135,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory, tiny_settings: RunSettings) 
     return folder, settings
 
 
-def _killed_in_stage_1(folder: StageFolder, policy: PocketPolicy, optimizer_state: dict[str, Any]) -> None:
+def _killed_in_stage_1(folder: StageFolder, policy: Policy, optimizer_state: dict[str, Any]) -> None:
     if folder.path.name == "01":
         (folder.path / ".half.jsonl").write_text("{", encoding="utf-8")
         raise KeyboardInterrupt

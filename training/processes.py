@@ -1,0 +1,80 @@
+"""The processes of one `accelerate launch`: who is the main one, and how they share out work and hand each other results.
+
+One process needs none of it, and imports nothing for it. Every call but `num_processes` and `is_main` is made by all processes
+together, in the same order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+__all__ = ["by_main", "gather_lists", "is_main", "num_processes", "process_index", "share", "wait"]
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def num_processes() -> int:
+    """Number of processes; 1 outside of `accelerate launch` and torchrun."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def process_index() -> int:
+    """Number of this process, from 0."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def is_main() -> bool:
+    """True for the process that writes files and talks."""
+    return process_index() == 0
+
+
+def gather_lists(part: list[T]) -> list[list[T]]:
+    """Return every process's list, in the order of their numbers."""
+    if num_processes() == 1:
+        return [part]
+    from accelerate.utils import gather_object
+
+    _state()
+    return cast("list[list[T]]", gather_object([part]))
+
+
+def share(value: T) -> T:
+    """Return the main process's value."""
+    if num_processes() == 1:
+        return value
+    from accelerate.utils import broadcast_object_list
+
+    _state()
+    holder = [value]
+    broadcast_object_list(holder, from_process=0)
+    return holder[0]
+
+
+def wait() -> None:
+    """Return when all processes have come here."""
+    if num_processes() > 1:
+        _state().wait_for_everyone()
+
+
+def by_main(function: Callable[P, None]) -> Callable[P, None]:
+    """Let the main process alone do what a function does, and the others wait for it."""
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> None:
+        if is_main():
+            function(*args, **kwargs)
+        wait()
+
+    return called
+
+
+def _state() -> Any:
+    """The processes' common state; the first call joins them."""
+    import torch
+    from accelerate import PartialState
+
+    return PartialState(cpu=not torch.cuda.is_available())
