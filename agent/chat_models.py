@@ -1,18 +1,20 @@
-"""Chat models by name: `openai:MODEL`, `local:PATH`, `local:smollm2`, `vllm:PATH`, `policy`."""
+"""Chat models by name: `openai:MODEL`, `local:PATH`, `local:smollm2`, `vllm:PATH`, `policy`.
+
+Each kind's module is imported when a model of it is made.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envwright.agent.limits import Limits
-from envwright.agent.local_model import LocalModel
 from envwright.agent.model_size import session_size
 from envwright.agent.models import ChatModel
-from envwright.agent.openai_model import OpenAIModel
-from envwright.agent.policy_model import LivePolicy, policy_model, policy_session
-from envwright.agent.smollm2 import smollm2_folder
-from envwright.agent.vllm_model import VllmModel
 from envwright.env.errors import UserError
+
+if TYPE_CHECKING:
+    from envwright.agent.local_weights import LivePolicy
 
 __all__ = ["CHAT_MODELS", "default_limits", "make_chat_model"]
 
@@ -57,17 +59,27 @@ def make_chat_model(
     kind, _, argument = spec.partition(":")
     heat = temperature or 0.0
     if kind == "openai":
+        from envwright.agent.openai_model import OpenAIModel
+
         return OpenAIModel(
             argument, base_url=base_url, temperature=temperature, max_tokens=max_tokens, timeout=timeout, max_retries=max_retries
         )
-    if spec == f"local:{SMOLLM2}":
+    if kind == "local" and argument:
+        from envwright.agent.local_model import LocalModel
+
+        if argument != SMOLLM2:
+            return LocalModel(Path(argument), max_tokens=max_tokens or 512, temperature=heat, seed=seed, free_text=free_text)
+        from envwright.agent.smollm2 import smollm2_folder
+
         tokens = max_tokens or session_size(SMOLLM2_PARAMETERS).tokens
         return LocalModel(smollm2_folder(), name=spec, max_tokens=tokens, temperature=heat, seed=seed, free_text=free_text)
-    if kind == "local" and argument:
-        return LocalModel(Path(argument), max_tokens=max_tokens or 512, temperature=heat, seed=seed, free_text=free_text)
     if kind == "vllm" and argument:
+        from envwright.agent.vllm_model import VllmModel
+
         return VllmModel(argument, max_tokens=max_tokens or 1_024, temperature=heat, seed=seed)
     if spec == "policy":
+        from envwright.agent.policy_model import policy_model
+
         return policy_model(policy, checkpoint, max_tokens=max_tokens, temperature=heat, seed=seed, free_text=free_text)
     raise UserError(f"no chat model {spec!r}; the chat models are {', '.join(CHAT_MODELS)}")
 
@@ -76,4 +88,8 @@ def default_limits(spec: str, *, policy: LivePolicy | None = None, checkpoint: P
     """Return the limits of a session with a model, where none are given; see `make_chat_model` for the arguments."""
     if spec == f"local:{SMOLLM2}":
         return session_size(SMOLLM2_PARAMETERS).limits
-    return policy_session(policy, checkpoint).limits if spec == "policy" else Limits()
+    if spec != "policy":
+        return Limits()
+    from envwright.agent.policy_model import policy_session
+
+    return policy_session(policy, checkpoint).limits

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envwright.agent.baselines import Baseline, FixedEngineer, RandomEngineer
 from envwright.agent.chat_models import CHAT_MODELS, default_limits, make_chat_model
@@ -13,11 +14,13 @@ from envwright.agent.learnability import LearnabilityEngineer
 from envwright.agent.limits import Limits
 from envwright.agent.model_engineer import Engineer, ModelEngineer, ReplayEngineer
 from envwright.agent.oracle import OracleEngineer
-from envwright.agent.policy_model import LivePolicy
 from envwright.agent.redesign import Redesign
 from envwright.agent.rule import RuleModel
 from envwright.agent.schedules import EasyToHardEngineer, UniformEngineer
 from envwright.env.errors import UserError
+
+if TYPE_CHECKING:
+    from envwright.agent.local_weights import LivePolicy
 
 __all__ = ["ENGINEERS", "Engineer", "ModelEngineer", "Redesign", "ReplayEngineer", "make_engineer"]
 

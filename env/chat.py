@@ -47,13 +47,14 @@ def _full_prompt(board: BoardLike) -> list[dict[str, str]]:
 
 
 def _brief_prompt(board: BoardLike) -> list[dict[str, str]]:
-    holes = " ".join(f"({row}, {col})" for row, col in sorted(board.hole_set)) or "none"
+    holes = " ".join(f"{row},{col}" for row, col in sorted(board.hole_set)) or "none"
     agents = "\n".join(
-        f"agent {index}: ({s[0]}, {s[1]}) to ({g[0]}, {g[1]})" for index, (s, g) in enumerate(zip(board.starts, board.goals, strict=True))
+        f"agent {index}: {s[0]},{s[1]} to {g[0]},{g[1]}" for index, (s, g) in enumerate(zip(board.starts, board.goals, strict=True))
     )
-    task = f"Frozen lake {board.size}x{board.size}. Cells (row, col). Holes: {holes}\n{agents}"
-    form = f"Answer with a JSON plan of {', '.join(MOVES)} for each agent."
-    return [{"role": "system", "content": form}, {"role": "user", "content": task}]
+    return [
+        {"role": "system", "content": f"Plan moves {' '.join(MOVES)} as JSON."},
+        {"role": "user", "content": f"{board.size}x{board.size} holes {holes}\n{agents}"},
+    ]
 
 
 def _change(letter: str) -> str:
@@ -62,7 +63,8 @@ def _change(letter: str) -> str:
 
 
 def _example(num_agents: int) -> list[str]:
-    return ["RRD" if agent % 2 == 0 else "WDL" for agent in range(num_agents)]
+    """Return actions that show the form; set apart by spaces, each is one token of most tokenizers."""
+    return ["R R D" if agent % 2 == 0 else "W D L" for agent in range(num_agents)]
 
 
 def strip_thinking(text: str) -> str | None:

@@ -104,7 +104,7 @@ class ChatPolicy:
 
     def answer_ids(self, board: Board, plan: Sequence[str]) -> list[int]:  # noqa: ARG002  # other notations need the board
         """Return a plan of action letters as completion tokens."""
-        ids: list[int] = self.tokenizer(solution_answer(tuple(plan)), add_special_tokens=False)["input_ids"]
+        ids: list[int] = self.tokenizer(solution_answer(tuple(map(" ".join, plan))), add_special_tokens=False)["input_ids"]
         return [*ids, self.tokenizer.eos_token_id]
 
     def sampler(self) -> Sampler:
@@ -218,7 +218,6 @@ def bare_policy(settings: RunSettings) -> ChatPolicy:
     folder = model_folder(settings.policy)
     if (folder / ADAPTER_FILE).is_file():
         folder = _base_of(folder, settings.policy)
-    _device(settings)
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=settings.trust_remote_code)
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=settings.trust_remote_code)
     with torch.device("meta"):

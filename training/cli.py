@@ -20,8 +20,8 @@ from envwright.env.errors import JobFailedError, UserError
 __all__ = ["main"]
 
 ENGINEER_HELP = (
-    "who redesigns: rule, fixed, random, learnability, openai:MODEL (set OPENAI_BASE_URL for a local server), local:PATH or local:smollm2, "
-    "vllm:PATH, policy, replay:TRANSCRIPT"
+    "who redesigns: rule, openai:MODEL (set OPENAI_BASE_URL for a local server), local:PATH or local:smollm2, vllm:PATH, policy, replay:TRANSCRIPT; "
+    "baselines: fixed, random, random:kept, uniform, easy-to-hard, learnability, oracle"
 )
 
 GUARD_RAILS_HELP = "bounds on a patch, as JSON (default: warns of more than 8 knobs, long steps, a starved size)"

@@ -17,9 +17,9 @@ from envwright.env.instance import board_split
 from envwright.env.jsonio import dump_json, write_json_lines
 from envwright.training.commands_grade import boards_and_cells, print_report
 from envwright.training.policy import is_pocket
-from envwright.training.processes import is_main
 from envwright.training.runstore import RunStore
 from envwright.training.settings import RunSettings, list_presets, load_settings
+from envwright.training.tracking import check_trackers
 from envwright.training.vllm_sampler import check_vllm
 
 __all__ = ["evaluate", "policy", "presets", "run"]
@@ -51,7 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
         _check_sizes(settings)
     if pocket or settings.engineer != "policy":
         _check_engineer(settings, None)
-    check_vllm(settings.grpo)
     if arguments.dry_run:
         print(dump_json(settings.to_json(), indent=2))
         _need_torch("envwright run --dry-run")
@@ -60,9 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
         for line in estimate(settings):
             print(line)
         return 0
+    check_vllm(settings.grpo)
+    check_trackers(settings.report_to)
     _need_torch("envwright run")
+    from envwright.training.live_view import follow
     from envwright.training.policy import live_policy, run_policy
-    from envwright.training.progress import Progress
     from envwright.training.stages import run_stages
     from envwright.training.trl_config import check_passed_on
 
@@ -72,12 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
         _check_engineer(settings, live_policy(policy))
     out = Path(arguments.out) if arguments.out else Path("runs") / _run_name(arguments.settings, settings)
     store = RunStore.resume(out, settings) if arguments.resume else RunStore.create(out, settings, policy.provenance())
-    run_stages(store, settings, Progress(_say if is_main() else _say_nothing), policy=policy)
+    with follow(_say, settings.report_to) as progress:
+        run_stages(store, settings, progress, policy=policy)
     return 0
-
-
-def _say_nothing(_: str) -> None:
-    """All processes but the main one are silent."""
 
 
 def _check_engineer(settings: RunSettings, policy: LivePolicy | None) -> None:

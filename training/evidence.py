@@ -14,6 +14,7 @@ from envwright.env.seeding import derive_seed
 from envwright.env.summary import RolloutSummary, Tally, summarise
 from envwright.tools.evidence import Evidence, PolicyProbe, Rates, StageRecord
 from envwright.training.approval_files import approved_patch
+from envwright.training.policy import Policy
 from envwright.training.runstore import RunStore
 
 __all__ = ["file_evidence", "given_evidence", "run_evidence", "stage_record"]
@@ -83,6 +84,7 @@ def run_evidence(store: RunStore) -> Evidence:
 
 def _lazy_probe(store: RunStore, stage: int, num_generations: int, seed: int, threads: int) -> PolicyProbe:
     """A probe that loads the stage's checkpoint when it is first asked."""
+    loaded: list[Policy] = []
 
     def probe(instances: Sequence[Instance]) -> list[list[bool]]:
         import torch
@@ -90,7 +92,8 @@ def _lazy_probe(store: RunStore, stage: int, num_generations: int, seed: int, th
         from envwright.training.evaluation import group_validity
 
         torch.set_num_threads(threads)
-        policy, _ = store.stage(stage).read_checkpoint(store.settings())
-        return group_validity(policy, instances, num_generations, seed)
+        if not loaded:
+            loaded.append(store.stage(stage).read_checkpoint(store.settings())[0])
+        return group_validity(loaded[0], instances, num_generations, seed)
 
     return probe

@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Carry out `envwright compare --from-evidence DIR --engineers A,B,...`.
 
     Args:
-        arguments: `from_evidence`, `engineers` and `json`; `seeds` (numbers or text) or `seed`, None for the seeds of the runs.
+        arguments: `from_evidence`, `engineers` and `json`; `seeds` (numbers or text) or `seed`, None for the seeds of the runs;
+            `boards`, where there is such an option.
 
     Returns:
         0; an engineer that could not work is a row that says so.
@@ -55,7 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
         UserError: no run, none with a finished stage, or an engineer that is unknown, repeated or not there.
     """
     engineers = [spec.strip() for spec in str(arguments.engineers or "").split(",") if spec.strip()]
-    compared = compare_from_evidence(Path(arguments.from_evidence), engineers, seeds=_seeds(arguments), progress=not arguments.json)
+    compared = compare_from_evidence(
+        Path(arguments.from_evidence),
+        engineers,
+        seeds=_seeds(arguments),
+        boards=getattr(arguments, "boards", None) or BOARDS,
+        progress=not arguments.json,
+    )
     sys.stdout.write((dump_json(compared) if arguments.json else "\n".join(evidence_lines(compared))) + "\n")
     return 0
 

@@ -16,10 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, Group, OverflowMethod
 from rich.live import Live
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
@@ -214,6 +213,8 @@ class LiveProgress(Progress):
         state.trained += report.seconds
         state.doing = "training" if report.step < steps else "validating"
         super().step(report, steps)
+        if self._live is not None:
+            self._live.refresh()
 
     @override
     def validated(self, greedy: RolloutSummary, sampled: RolloutSummary) -> None:
@@ -285,13 +286,10 @@ def _panel(state: _State, now: float, width: int, *, ascii_only: bool) -> Panel:
         rows.append(("valid", ", then ".join(rates)))
     if state.patch:
         rows.append(("patch", state.patch))
-    table = Table.grid(padding=(0, 1))
-    table.add_column(width=_LABEL, style="dim")
-    table.add_column(no_wrap=True, overflow="ellipsis")
-    for label, text in rows:
-        table.add_row(label, Text(visible(text)))
-    title = Text(f" {visible(state.title)} ", style="bold")
-    return Panel(table, title=title, title_align="left", subtitle=f" {_duration(now - state.began)} ", subtitle_align="right", width=width)
+    overflow: OverflowMethod = "crop" if ascii_only else "ellipsis"
+    lines = [Text.assemble((f"{label:<{_LABEL}} ", "dim"), visible(text), no_wrap=True, overflow=overflow) for label, text in rows]
+    title = Text(visible(state.title), style="bold")
+    return Panel(Group(*lines), title=title, title_align="left", subtitle=_duration(now - state.began), subtitle_align="right", width=width)
 
 
 def sparkline(values: Sequence[float], width: int, *, ascii_only: bool = False) -> str:

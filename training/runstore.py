@@ -25,7 +25,7 @@ from envwright.env.jsonio import dump_json, read_json, read_json_lines, remove_t
 from envwright.env.patch import Patch, read_patch
 from envwright.env.rollout import Rollout, read_rollouts
 from envwright.training.checkpoints import commit, fault
-from envwright.training.processes import by_main, num_processes
+from envwright.training.processes import by_main, num_processes, share
 from envwright.training.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -232,12 +232,10 @@ class RunStore:
         Raises:
             UserError: the folder exists and is not empty.
         """
-        begun = ".run.json."  # what is left of a run that was killed before it began
-        if path.exists() and (not path.is_dir() or not all(entry.name.startswith(begun) for entry in path.iterdir())):
+        if share(_is_in_use(path)):
             raise UserError(f"{path} exists already: continue it with --resume, or choose another folder with --out")
         store = cls(path)
-        if path.exists():
-            remove_temporary_files(path)
+        _clear(path)
         versions = {name: metadata.version(name) for name in _PACKAGES}
         about = {} if policy is None else {"policy": policy}
         run = {
@@ -383,9 +381,15 @@ class RunStore:
             os.fsync(file.fileno())
 
 
+def _is_in_use(path: Path) -> bool:
+    """True when a folder holds more than what is left of a run that was killed before it began."""
+    return path.exists() and (not path.is_dir() or not all(entry.name.startswith(".run.json.") for entry in path.iterdir()))
+
+
 @by_main
 def _clear(path: Path) -> None:
-    remove_temporary_files(path)
+    if path.exists():
+        remove_temporary_files(path)
 
 
 @by_main

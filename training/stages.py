@@ -272,6 +272,7 @@ class _Run:
         folder.mark_trained()
         self.store.event("stage_trained", stage=number, seconds=round(time.monotonic() - begin, 2))
         self.progress.validated(measured.greedy, measured.sampled)
+        self.progress.completions(measured.rollouts, settings.log_completions)
         return training, measured
 
     def _take_up_trained(self, number: int, folder: StageFolder) -> tuple[StageTraining, _Measured]:

@@ -79,7 +79,7 @@ def test_a_folder_of_runs_is_compared_run_by_run_and_unfinished_ones_are_named(r
     for name in ("runs/a/seed0", "runs/b/seed0", "shared/first"):
         shutil.copytree(recorded, tmp_path / name)
     (tmp_path / "shared" / "first" / "stages" / "00" / "DONE").unlink()
-    compared = compare_from_evidence(tmp_path, ["fixed", "random"], seeds=[0, 1], boards=2)
+    compared = compare_from_evidence(tmp_path, ["fixed", "random"], seeds=[0, 1], boards=1)
     assert [(Path(entry["run"]).parent.name, entry["seed"]) for entry in compared["runs"]] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
     assert compared["skipped"] == [str(tmp_path / "shared" / "first")]
     patches = [entry["engineers"][1]["patch"] for entry in compared["runs"]]
@@ -102,7 +102,7 @@ def test_the_text_has_knobs_as_rows_and_engineers_as_columns(compared: dict[str,
 
 def test_the_command_prints_one_json_document_or_a_table(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def called(**options: Any) -> str:
-        given = {"from_evidence": str(recorded), "engineers": "fixed", "json": False, "seeds": None, **options}
+        given = {"from_evidence": str(recorded), "engineers": "fixed", "json": False, "seeds": None, "boards": 1, **options}
         assert run(argparse.Namespace(**given)) == 0
         return capsys.readouterr().out
 
