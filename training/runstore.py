@@ -40,6 +40,8 @@ _KEPT_STATES = 2
 _TRAINED = "TRAINED"
 _FREE_AFTER_STAGE_0 = ("description", "engineer", "context", "engineering", "guard_rails", "approval", "gate_tolerance", "save_total_limit")
 """Settings that a run may have otherwise than the one whose first stage it takes over."""
+_FREE_ON_RESUME = ("report_to", "log_completions")
+"""Settings that change what a person follows, not the run."""
 _PACKAGES = ("torch", "transformers", "trl", "datasets", "accelerate", "peft", "numpy")
 
 
@@ -259,7 +261,7 @@ class RunStore:
             raise UserError(f"{path} holds no run to resume (no run.json); leave out --resume to start one")
         before = _flat(read_json(path / "run.json")["settings"])
         now = _flat(settings.to_json())
-        changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+        changed = [key for key in {**before, **now} if before.get(key) != now.get(key) and key not in _FREE_ON_RESUME]
         if changed:
             details = ", ".join(f"{key} was {before.get(key)!r} and is {now.get(key)!r}" for key in changed[:4])
             raise UserError(f"{path} was started with other settings: {details}; resume with the same ones, or start a new run with --out")

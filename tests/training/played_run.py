@@ -26,9 +26,8 @@ from tests.cli.commands import rollout_lines
 def report(step: int, **figures: float) -> StepReport:
     """A step's report; what is not given is 0."""
     values: dict[str, Any] = {field.name: 0.0 for field in fields(StepReport)}
-    return StepReport(
-        **{**values, "step": step, "reward": 0.5, "signal": 0.25, "tokens": 10.0, "seconds": 2.0, "completions": 64, **figures}
-    )
+    values |= {"step": step, "reward": 0.5, "signal": 0.25, "tokens": 10.0, "seconds": 2.0, "completions": 64, **figures}
+    return StepReport(**values)
 
 
 @cache
