@@ -125,7 +125,7 @@ class CausalSampler:
         if not prompts:
             return []
         longest = max(len(prompt) for prompt in prompts)
-        rows = rows_per_batch or self._affordable_rows(longest + max_new_tokens)
+        rows = rows_per_batch or self._affordable_rows(longest + max_new_tokens + longest // num_samples)
         copies = min(rows, num_samples)
         together = max(1, min(rows // copies, _PREFILL_TOKENS // longest))
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
@@ -166,7 +166,7 @@ class CausalSampler:
         return cast("torch.Tensor", self.model.get_input_embeddings().weight)
 
     def _affordable_rows(self, positions: int) -> int:
-        """Return how many rows of so many positions have their keys and values within the budget."""
+        """Return how many rows of so many positions, the prompt's share of what was read included, have room within the budget."""
         weight, config = self._embedding(), self.config
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads

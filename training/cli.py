@@ -49,6 +49,7 @@ def _parser() -> _Parser:
         return added
 
     _add_run_commands(command)
+    _add_report_command(command)
     _add_compare_commands(command)
     _add_agent_commands(command)
     _add_session_commands(command)
@@ -124,7 +125,7 @@ def _add_run_commands(command: _Add) -> None:
 
 def _add_compare_commands(command: _Add) -> None:
     compare = command("compare", "commands_compare:compare", "compare engineers, or settings, at equal budget over several seeds")
-    compare.add_argument("settings", metavar="PRESET|FILE", help="a preset (see `envwright presets`) or a settings file")
+    compare.add_argument("settings", nargs="?", metavar="PRESET|FILE", help="a preset (see `envwright presets`) or a settings file")
     compare.add_argument("--engineers", metavar="A,B,...", help="an arm for each engineer; see `envwright run --help`")
     compare.add_argument(
         "--arm",
@@ -134,7 +135,7 @@ def _add_compare_commands(command: _Add) -> None:
         metavar="NAME:KEY=VALUE[,KEY=VALUE]",
         help="an arm that is settings, such as valid-only:grpo.efficiency_weight=0; engineer is such a key too; may be repeated",
     )
-    compare.add_argument("--seeds", required=True, metavar="0,1,2", help="seeds, the same for every arm: differences are paired by them")
+    compare.add_argument("--seeds", metavar="0,1,2", help="seeds, the same for every arm: differences are paired by them")
     compare.add_argument("--baseline", metavar="NAME", help="arm that differences are taken against (default: fixed, else the first)")
     compare.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help="change a setting of all arms")
     compare.add_argument("--out", metavar="DIR", help="folder of the comparison (default: runs/compare-PRESET)")
@@ -143,6 +144,23 @@ def _add_compare_commands(command: _Add) -> None:
     compare.add_argument("--threads", type=int, metavar="T", help="CPU threads of every run (default: as the settings say)")
     compare.add_argument("--dry-run", action="store_true", help="print what would run, and stop")
     compare.add_argument("--json", action="store_true", help="print comparison.json")
+    compare.add_argument(
+        "--from-evidence",
+        metavar="DIR",
+        help="train nothing: let --engineers redesign a recorded run (or a folder of runs), and simulate their patches",
+    )
+    compare.add_argument(
+        "--boards", type=int, metavar="N", help="with --from-evidence: boards per size that patches are tried on (default: 48)"
+    )
+
+
+def _add_report_command(command: _Add) -> None:
+    report = command("report", "commands_report:report", "write the page of a run or a comparison, with its plots")
+    report.add_argument("folder", metavar="DIR", help="a run folder or a comparison's folder")
+    report.add_argument(
+        "--out", metavar="FILE", help="the page, an .html file (default: DIR/report.html); its plots go into a folder of that name"
+    )
+    report.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def _add_evidence(parser: _Parser) -> None:

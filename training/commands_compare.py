@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import platform
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envwright import __version__
-from envwright.env.errors import UserError
+from envwright.env.errors import MissingExtraError, UserError
 from envwright.env.jsonio import dump_json, read_json, write_json
 
 if TYPE_CHECKING:
@@ -28,8 +29,14 @@ _PACKAGES = ("numpy", "torch", "transformers", "trl")
 
 def compare(arguments: argparse.Namespace) -> int:
     """`envwright compare`"""
+    if arguments.from_evidence:
+        from envwright.training.from_evidence import run
+
+        return run(arguments)
     from envwright.training.compare.plan import Plan, arms_of, parse_seeds
 
+    if arguments.settings is None or arguments.seeds is None:
+        raise UserError("give a preset or a settings file, and --seeds 0,1,2; or --from-evidence DIR with recorded runs")
     if arguments.jobs is not None and arguments.jobs < 1:
         raise UserError(f"--jobs must be at least 1, got {arguments.jobs}")
     overrides = list(arguments.overrides)
@@ -37,7 +44,7 @@ def compare(arguments: argparse.Namespace) -> int:
         overrides.append(f"threads={arguments.threads}")
     arms, seeds = arms_of(arguments.engineers, arguments.arms), parse_seeds(arguments.seeds)
     plan = Plan(arguments.settings, arms, seeds, overrides, arguments.baseline)
-    _check_engineers(plan)
+    _check_arms(plan)
     jobs = arguments.jobs or max(1, _cores() // max(cell.settings.threads for cell in plan.cells))
     document = {**plan.to_json(), "command": _command(arguments), "versions": _versions()}
     say = _say_on(sys.stderr if arguments.json else sys.stdout)
@@ -54,13 +61,11 @@ def compare(arguments: argparse.Namespace) -> int:
 
 def _run(plan: Plan, out: Path, jobs: int, say: Callable[[str], None], *, as_json: bool) -> int:
     """Do the work and tell what came of it."""
-    from envwright.training.commands_run import _need_torch
     from envwright.training.compare.comparison import build_comparison
     from envwright.training.compare.printing import outcome_lines
     from envwright.training.compare.runner import run_units, units_of
     from envwright.training.runstore import RunStore
 
-    _need_torch("envwright compare")
     units = units_of(plan, out)
     for unit in units:
         if (unit.folder / "run.json").is_file():
@@ -78,16 +83,23 @@ def _run(plan: Plan, out: Path, jobs: int, say: Callable[[str], None], *, as_jso
     return 1 if failed else 0
 
 
-def _check_engineers(plan: Plan) -> None:
-    """Find out, before any work is done, whether every engineer can work and every board can be played."""
-    from envwright.agent.approval import make_approval
-    from envwright.agent.engineers import make_engineer
-    from envwright.agent.oversight import oversee
+def _check_arms(plan: Plan) -> None:
+    """Find out, before any work is done, whether every policy is there and every engineer can work."""
+    from envwright.training.commands_run import check_engineer, check_sizes
+    from envwright.training.policy import SMOLLM2, is_pocket, load_policy
 
+    for package in ("torch", "transformers", "trl", "datasets", "pyarrow"):  # looked up, not imported: the runs have their own processes
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtraError(package, "train", "envwright compare")
     for arm in plan.arms:
         settings = plan.settings_of(arm.name)
         try:
-            oversee(make_engineer(settings.engineer), settings.work, make_approval(settings.approval)).check()
+            if is_pocket(settings.policy):
+                check_sizes(settings)
+            elif settings.policy != SMOLLM2 and not Path(settings.policy).is_dir():
+                load_policy(settings.policy, settings)  # refuses, in its own words
+            if is_pocket(settings.policy) or settings.engineer != "policy":
+                check_engineer(settings, None)
         except UserError as error:
             raise UserError(f"arm {arm.name!r}: {error}") from None
 

@@ -22,7 +22,7 @@ from envwright.training.settings import RunSettings, list_presets, load_settings
 from envwright.training.tracking import check_trackers
 from envwright.training.vllm_sampler import check_vllm
 
-__all__ = ["evaluate", "policy", "presets", "run"]
+__all__ = ["check_engineer", "check_sizes", "evaluate", "policy", "presets", "run"]
 
 
 def _say(line: str) -> None:
@@ -48,9 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load_settings(arguments.settings, arguments.overrides, arguments.engineer)
     pocket = is_pocket(settings.policy)
     if pocket:
-        _check_sizes(settings)
+        check_sizes(settings)
     if pocket or settings.engineer != "policy":
-        _check_engineer(settings, None)
+        check_engineer(settings, None)
     if arguments.dry_run:
         print(dump_json(settings.to_json(), indent=2))
         _need_torch("envwright run --dry-run")
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_passed_on(settings.grpo)
     policy = run_policy(settings)  # refuses a bad checkpoint before the folder is made
     if not pocket and settings.engineer == "policy":
-        _check_engineer(settings, live_policy(policy))
+        check_engineer(settings, live_policy(policy))
     out = Path(arguments.out) if arguments.out else Path("runs") / _run_name(arguments.settings, settings)
     store = RunStore.resume(out, settings) if arguments.resume else RunStore.create(out, settings, policy.provenance())
     with follow(_say, settings.report_to) as progress:
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_engineer(settings: RunSettings, policy: LivePolicy | None) -> None:
+def check_engineer(settings: RunSettings, policy: LivePolicy | None) -> None:
     """Find out, before any work is done, whether the engineer can work."""
     oversee(make_engineer(settings.engineer, policy=policy), settings.work, make_approval(settings.approval)).check()
 
@@ -89,7 +89,7 @@ def _run_name(source: str, settings: RunSettings) -> str:
     return f"{Path(source).stem}-{engineer}-seed{settings.seed}"
 
 
-def _check_sizes(settings: RunSettings) -> None:
+def check_sizes(settings: RunSettings) -> None:
     """Refuse boards that the pocket policy cannot name, before any work is done."""
     for config in (settings.config, settings.evaluation.config):
         large = [bucket for bucket in config.sizes if int(bucket) > FRAME]

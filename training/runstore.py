@@ -21,12 +21,12 @@ from envwright import __version__
 from envwright.env.config import GeneratorConfig, read_config
 from envwright.env.errors import UserError
 from envwright.env.instance import Instance, read_instances
-from envwright.env.jsonio import dump_json, read_json, read_json_lines, remove_temporary_files, write_json, write_json_lines
+from envwright.env.jsonio import dump_json, parse_json, read_json, read_json_lines, remove_temporary_files, write_json, write_json_lines
 from envwright.env.patch import Patch, read_patch
 from envwright.env.rollout import Rollout, read_rollouts
 from envwright.training.checkpoints import commit, fault
 from envwright.training.processes import by_main, num_processes, share
-from envwright.training.settings import RunSettings
+from envwright.training.settings import FREE_AFTER_STAGE_0, RunSettings
 
 if TYPE_CHECKING:
     import torch
@@ -38,8 +38,6 @@ __all__ = ["RunStore", "StageFolder"]
 _KEPT_STATES = 2
 """Checkpoints inside a stage whose weights are kept: the newest, and one in case that it is damaged."""
 _TRAINED = "TRAINED"
-_FREE_AFTER_STAGE_0 = ("description", "engineer", "context", "engineering", "guard_rails", "approval", "gate_tolerance", "save_total_limit")
-"""Settings that a run may have otherwise than the one whose first stage it takes over."""
 _FREE_ON_RESUME = ("report_to", "log_completions")
 """Settings that change what a person follows, not the run."""
 _PACKAGES = ("torch", "transformers", "trl", "datasets", "accelerate", "peft", "numpy")
@@ -289,7 +287,7 @@ class RunStore:
         if not stage.trained:
             raise UserError(f"{source.path}: stage 0 is not trained yet, so no run can go on from it")
         now, before = _flat(settings.to_json()), _flat(source.settings().to_json())
-        changed = [key for key in {**before, **now} if before.get(key) != now.get(key) and key.split(".")[0] not in _FREE_AFTER_STAGE_0]
+        changed = [key for key in {**before, **now} if before.get(key) != now.get(key) and key.split(".")[0] not in FREE_AFTER_STAGE_0]
         if changed:
             raise UserError(f"{source.path}: its first stage cannot be shared, for the settings differ in {', '.join(changed[:4])}")
         store = cls.create(path, settings, read_json(source.path / "run.json").get("policy"))
@@ -298,6 +296,8 @@ class RunStore:
         shutil.copytree(stage.path, temporary, copy_function=_link, ignore=skipped)
         if source.heldout.is_dir():
             shutil.copytree(source.heldout, store.heldout, copy_function=_link, ignore=shutil.ignore_patterns("final*", ".*"))
+        if source.warm.path.is_dir():
+            shutil.copytree(source.warm.path, store.warm.path, copy_function=_link, ignore=shutil.ignore_patterns(".*"))
         temporary.replace(store.stage(0).path)
         return store
 
@@ -368,17 +368,30 @@ class RunStore:
     def seconds(self, number: int) -> float | None:
         """Wall-clock seconds that a finished stage took, from the events."""
         found = None
-        for _, event in read_json_lines(self.path / "events.jsonl"):
+        for event in self.events():
             if event.get("event") == "stage_finished" and event.get("stage") == number:
                 found = event["seconds"]
         return found
+
+    def events(self) -> list[dict[str, Any]]:
+        """What happened, in order; a last line that a kill cut off is left out."""
+        file = self.path / "events.jsonl"
+        if not file.is_file():
+            return []
+        lines = file.read_text(encoding="utf-8").split("\n")[:-1]
+        return [parse_json(line, f"{file} line {number}") for number, line in enumerate(lines, start=1)]
 
     @by_main
     def event(self, kind: str, **details: Any) -> None:
         """Append one line to events.jsonl."""
         line = dump_json({"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "event": kind, **details})
-        with (self.path / "events.jsonl").open("a", encoding="utf-8", newline="\n") as file:
-            file.write(line + "\n")
+        with (self.path / "events.jsonl").open("ab+") as file:
+            written = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            whole = file.read().rpartition(b"\n")[0]
+            if written and len(whole) + 1 < written:  # a kill cut the last line off
+                file.truncate(len(whole) + 1 if whole else 0)
+            file.write(line.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 

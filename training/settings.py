@@ -20,6 +20,7 @@ from envwright.env.rules import Outcome
 from envwright.training.processes import num_processes
 
 __all__ = [
+    "FREE_AFTER_STAGE_0",
     "EvaluationSettings",
     "GrpoSettings",
     "LoraSettings",
@@ -30,6 +31,19 @@ __all__ = [
     "load_settings",
 ]
 
+FREE_AFTER_STAGE_0 = (
+    "description",
+    "engineer",
+    "context",
+    "engineering",
+    "guard_rails",
+    "approval",
+    "gate_tolerance",
+    "save_total_limit",
+    "report_to",
+    "log_completions",
+)
+"""Settings that stage 0 does not depend on before its engineer: runs that agree in all others can share it."""
 PRESETS = Path(__file__).resolve().parent / "presets"
 
 

@@ -8,22 +8,38 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import logging
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from envwright.env.errors import MissingExtraError, UserError
+from envwright.env.seeding import derive_seed
 from envwright.training.settings import GrpoSettings
 
 __all__ = ["VllmEngine", "check_vllm"]
 
 OLDEST, NEWEST = (0, 22), (0, 31)
 """Versions of vLLM that TRL 1.16 takes."""
+_LENT = (
+    "model",
+    "accelerator",
+    "processing_class",
+    "repetition_penalty",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "max_completion_length",
+    "logprobs",
+    "structured_outputs_regex",
+)
+"""What a lent engine takes over from each trainer."""
 _OPTIONS = {
     "vllm_gpu_memory_utilization": "gpu_memory_utilization",
     "vllm_max_model_length": "max_model_length",
-    "vllm_tensor_parallel_size": "tensor_parallel_size",
     "vllm_enable_sleep_mode": "enable_sleep_mode",
     "vllm_model_impl": "model_impl",
     "vllm_server_base_url": "server_base_url",
@@ -33,13 +49,16 @@ _OPTIONS = {
     "vllm_group_port": "group_port",
 }
 """`grpo.trl` keys that the engine is made with, and their names there."""
+_LAUNCH_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_REQUESTS = 64
+"""Most requests to a server at a time."""
 
 
 def check_vllm(settings: GrpoSettings) -> None:
-    """Find out, before any work is done, whether vLLM can be the sampler.
+    """Find out, before any work is done, whether vLLM can be the sampler; where it can, its log goes to stderr.
 
     Raises:
-        UserError: it is missing, or of a version that TRL does not take.
+        UserError: it is missing, of a version that TRL does not take, or asked for what a run's one engine cannot do.
     """
     if not settings.sampler.startswith("vllm"):
         return
@@ -52,6 +71,12 @@ def check_vllm(settings: GrpoSettings) -> None:
         raise UserError(
             f"grpo.sampler {settings.sampler}: vllm {version} is installed, TRL takes {bounds}; pip install 'vllm>=0.22,<=0.31'"
         )
+    if settings.trl.get("vllm_tensor_parallel_size", 1) != 1:
+        raise UserError(
+            f"grpo.trl.vllm_tensor_parallel_size {settings.trl['vllm_tensor_parallel_size']}: each process has an engine of its own, on one "
+            "GPU; leave it out, or split a large model on a server (grpo.sampler vllm-server)"
+        )
+    _quiet()
 
 
 def _vllm_version() -> str:
@@ -61,6 +86,12 @@ def _vllm_version() -> str:
         except importlib.metadata.PackageNotFoundError:
             continue
     return "0"
+
+
+def _quiet() -> None:
+    """Let vLLM's log be warnings on stderr; it reads this when it is imported, which TRL's trainer does."""
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
 
 
 class VllmEngine:
@@ -81,12 +112,19 @@ class VllmEngine:
         return self._settings.sampler == "vllm-server"
 
     def sampler(self) -> _VllmSampler:
-        """Return a sampler with the policy's present weights."""
+        """Return a sampler with the policy's present weights.
+
+        Raises:
+            UserError: vLLM does not start, or its server is not reached.
+        """
         if self._generation is None:
             self._generation = self._start()
-        self._generation.model = self._policy.model
-        self._generation.sync_weights()
-        return _VllmSampler(self._generation, self._policy.eos_ids, self.is_server)
+        generation = self._generation
+        if self.is_server and not hasattr(generation, "vllm_client"):
+            generation.vllm_client = _client(generation)
+        generation.model = self._policy.model
+        generation.sync_weights()
+        return _VllmSampler(generation, self._policy.eos_ids, self.is_server)
 
     def follow(self, policy: Any) -> None:
         """Follow another policy's weights from now on: one that was read from a checkpoint."""
@@ -101,10 +139,12 @@ class VllmEngine:
 
         def lend(**arguments: Any) -> Any:
             if self._generation is None:
-                self._generation = original(**arguments)
+                self._generation = self._make(partial(original, **arguments))
             generation = self._generation
-            for name in ("model", "accelerator", "processing_class", "temperature", "max_completion_length", "generation_kwargs"):
-                setattr(generation, name, arguments.get(name) or getattr(generation, name))
+            for name in _LENT:
+                if name in arguments:
+                    setattr(generation, name, arguments[name])
+            generation.generation_kwargs = {"stop_token_ids": list(self._policy.eos_ids), **(arguments.get("generation_kwargs") or {})}
             generation._dist = type(generation._dist)(generation.accelerator)
             return generation
 
@@ -114,18 +154,26 @@ class VllmEngine:
         finally:
             grpo_trainer.VLLMGeneration = original
 
+    def close(self) -> None:
+        """Take the engine down, where there is one in this process; the next sampler starts another."""
+        generation, self._generation = self._generation, None
+        if generation is not None and not self.is_server:
+            generation.llm.llm_engine.engine_core.shutdown()
+
     def _start(self) -> Any:
-        """Make the engine as TRL would."""
-        logging.getLogger("vllm").setLevel(logging.WARNING)
+        """Make the engine before there is a trainer, as TRL would."""
+        _quiet()
         from accelerate import Accelerator
         from trl.generation.vllm_generation import VLLMGeneration
 
         settings = self._settings
         options = {name: settings.trl[key] for key, name in _OPTIONS.items() if key in settings.trl}
-        try:
-            return VLLMGeneration(
+        is_cpu = self._policy.model.device.type == "cpu"
+        return self._make(
+            partial(
+                VLLMGeneration,
                 model=self._policy.model,
-                accelerator=Accelerator(mixed_precision="bf16" if settings.bf16 else "no"),
+                accelerator=Accelerator(mixed_precision="bf16" if settings.bf16 else "no", cpu=is_cpu),
                 processing_class=self._policy.tokenizer,
                 mode="server" if self.is_server else "colocate",
                 max_num_seqs=settings.per_device_train_batch_size * settings.gradient_accumulation_steps,
@@ -133,8 +181,46 @@ class VllmEngine:
                 max_completion_length=settings.max_completion_length,
                 **options,
             )
-        except (OSError, ValueError, RuntimeError) as error:
-            raise UserError(f"grpo.sampler {settings.sampler}: vLLM does not start: {' '.join(str(error).split())[:240]}") from None
+        )
+
+    def _make(self, build: Callable[[], Any]) -> Any:
+        """Build the engine so that it computes in the trainer's type and leaves this process as it was."""
+        import torch
+        from trl.generation import vllm_generation
+
+        dtype = torch.bfloat16 if self._settings.bf16 else self._policy.model.dtype
+        original, threads = vllm_generation.LLM, torch.get_num_threads()
+        vllm_generation.LLM = partial(original, dtype=str(dtype).removeprefix("torch."))
+        try:
+            with _launch_variables(), torch.random.fork_rng(devices=[]):
+                return build()
+        except (OSError, ValueError, RuntimeError, ImportError) as error:
+            raise UserError(f"grpo.sampler {self._settings.sampler}: vLLM does not start: {' '.join(str(error).split())[:240]}") from None
+        finally:
+            vllm_generation.LLM = original
+            torch.set_num_threads(threads)
+
+
+def _client(generation: Any) -> Any:
+    """Return a client for a process that is not the main one: TRL gives it none."""
+    from trl.generation.vllm_client import VLLMClient
+
+    url = generation.server_base_url or f"http://{generation.server_host}:{generation.server_port}"
+    return VLLMClient(base_url=url, connection_timeout=generation.server_timeout)
+
+
+@contextmanager
+def _launch_variables() -> Iterator[None]:
+    """Put back the variables of a launcher, which TRL sets for vLLM: a later trainer would take this for a launch of several."""
+    before = {name: os.environ.get(name) for name in _LAUNCH_VARIABLES}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 class _VllmSampler:
@@ -147,26 +233,39 @@ class _VllmSampler:
         self, prompts: Sequence[Sequence[int]], num_samples: int, max_new_tokens: int, *, seed: int | None, temperature: float = 1.0
     ) -> list[list[list[int]]]:
         """Sample completions; see `envwright.training.policy.Sampler`."""
-        heat = 0.0 if seed is None else temperature
-        if self._is_server:
-            answer = self._generation.vllm_client.generate(
-                prompts=[list(prompt) for prompt in prompts],
-                n=num_samples,
-                temperature=heat,
-                max_tokens=max_new_tokens,
-                generation_kwargs={"stop_token_ids": self._eos_ids, **({} if seed is None else {"seed": seed % 2**31})},
-            )
-            flat: list[list[int]] = answer["completion_ids"]
-            return [flat[first : first + num_samples] for first in range(0, len(flat), num_samples)]
+        if seed is None:  # greedy completions of a prompt are equal, and vLLM refuses to write them twice
+            shared = {"n": 1, "temperature": 0.0, "max_tokens": max_new_tokens}
+            requests = [dict(shared) for _ in prompts]
+        else:
+            shared = {"n": num_samples, "temperature": temperature, "max_tokens": max_new_tokens}
+            requests = [{**shared, "seed": derive_seed(seed, "vllm", place)} for place in range(len(prompts))]
+        ids = [list(prompt) for prompt in prompts]
+        written = self._from_server(ids, requests) if self._is_server else self._in_process(ids, requests)
+        return [group * (num_samples if seed is None else 1) for group in written]
+
+    def _in_process(self, prompts: list[list[int]], requests: list[dict[str, Any]]) -> list[list[list[int]]]:
         from vllm import SamplingParams
 
-        sampling = SamplingParams(
-            n=num_samples,
-            temperature=heat,
-            max_tokens=max_new_tokens,
-            seed=None if seed is None else seed % 2**31,
-            stop_token_ids=self._eos_ids,
-        )
-        requests = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
-        outputs = self._generation.llm.generate(requests, sampling, use_tqdm=False)
-        return [[list(sample.token_ids) for sample in output.outputs] for output in outputs]
+        generation = self._generation
+        if generation.enable_sleep_mode:  # as TRL does: weights that slept are gone
+            if generation._llm_weights_sleeping:
+                generation.sync_weights()
+            generation.llm.wake_up(tags=["kv_cache"])
+        sampling = [SamplingParams(**request, stop_token_ids=self._eos_ids, detokenize=False) for request in requests]
+        outputs = generation.llm.generate([{"prompt_token_ids": ids} for ids in prompts], sampling, use_tqdm=False)
+        if generation.enable_sleep_mode:
+            generation.llm.sleep(level=2)
+            generation._llm_weights_sleeping = True
+        return [[list(completion.token_ids) for completion in output.outputs] for output in outputs]
+
+    def _from_server(self, prompts: list[list[int]], requests: list[dict[str, Any]]) -> list[list[list[int]]]:
+        client = self._generation.vllm_client
+
+        def ask(ids: list[int], request: dict[str, Any]) -> list[list[int]]:
+            seeded = {"seed": request.pop("seed")} if "seed" in request else {}
+            answer = client.generate(prompts=[ids], generation_kwargs={"stop_token_ids": self._eos_ids, **seeded}, **request)
+            completions: list[list[int]] = answer["completion_ids"]
+            return completions
+
+        with ThreadPoolExecutor(min(_REQUESTS, len(prompts))) as pool:
+            return list(pool.map(ask, prompts, requests))

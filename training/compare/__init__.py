@@ -1,0 +1,1 @@
+"""Comparisons: arms at equal budget, paired by seed, their statistics and tables."""
