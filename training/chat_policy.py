@@ -114,6 +114,18 @@ class ChatPolicy:
         sampler: Sampler = CausalSampler(self.model, self.eos_ids, self.tokenizer.pad_token_id)
         return sampler
 
+    def rebuilt(self, state: dict[str, Any]) -> Any:
+        """Return a model like the policy's with other weights, given whole by name, on the same device."""
+        adapters = getattr(self.model, "peft_config", None)
+        with self.model.device:
+            model = AutoModelForCausalLM.from_config(self.model.config, dtype=self.model.dtype)
+            if adapters is not None:
+                from peft import get_peft_model
+
+                model = get_peft_model(model, adapters["default"])
+        model.load_state_dict(state)
+        return model.eval()
+
     def save(self, folder: Path) -> None:
         """Write weights (adapters alone, where there are any), tokenizer, and how boards are put to the model."""
         self.model.save_pretrained(folder)

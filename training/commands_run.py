@@ -19,6 +19,7 @@ from envwright.training.commands_grade import boards_and_cells, print_report
 from envwright.training.policy import is_pocket
 from envwright.training.runstore import RunStore
 from envwright.training.settings import RunSettings, list_presets, load_settings
+from envwright.training.sharded import check_sharding
 from envwright.training.tracking import check_trackers
 from envwright.training.vllm_sampler import check_vllm
 
@@ -60,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(line)
         return 0
     check_vllm(settings.grpo)
+    check_sharding(settings, is_pocket=pocket)
     check_trackers(settings.report_to)
     _need_torch("envwright run")
     from envwright.training.live_view import follow

@@ -27,8 +27,9 @@ from envwright.env.seeding import derive_seed
 from envwright.training.advantages import last_deciding_step, step_advantages
 from envwright.training.evaluation import rollout_of
 from envwright.training.policy import Policy, Sample
-from envwright.training.processes import gather_lists
+from envwright.training.processes import gather_lists, plain_model
 from envwright.training.settings import GrpoSettings
+from envwright.training.sharded import is_optimizer_sharded, is_weight_sharded, whole_state
 from envwright.training.stopping import Watch
 from envwright.training.trl_config import rate_factor, trl_config
 
@@ -172,6 +173,13 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
     """
 
     glue: _Stage
+    rate: Callable[[int], float]
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> Any:  # noqa: ARG002
+        """Make the course of the learning rate, where none was handed over."""
+        if self.lr_scheduler is None:
+            self.lr_scheduler: Any = torch.optim.lr_scheduler.LambdaLR(optimizer or self.optimizer, self.rate)
+        return self.lr_scheduler
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         self.glue.restore_generator()
@@ -308,11 +316,15 @@ def train_stage(
     glue = _Stage(policy, instances, settings, efficiency, stage, done, seed, rng_state)
     trained = [parameter for parameter in policy.model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=settings.learning_rate, betas=(0.9, settings.adam_beta2), weight_decay=0.0)
-    if optimizer_state is not None:
+    if optimizer_state:
         optimizer.load_state_dict(optimizer_state)
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"] = settings.learning_rate
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda taken: rate_factor(settings, first_step + done + taken, last_step))
+
+    def rate(taken: int) -> float:
+        return rate_factor(settings, first_step + done + taken, last_step)
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     reporter = _Reporter(glue, watch or Watch(settings), on_step)
     dataset = Dataset.from_dict({"prompt": [policy.prompt(instance) for instance in instances], "index": list(range(len(instances)))})
     lent = nullcontext() if policy.engine is None else policy.engine.lent()
@@ -330,12 +342,13 @@ def train_stage(
             train_dataset=dataset,
             processing_class=policy.tokenizer,
             callbacks=[reporter],
-            optimizers=(optimizer, schedule),
+            optimizers=(None, None) if is_optimizer_sharded() else (optimizer, schedule),
             rollout_func=glue.sample if settings.sampler == "own" else None,
         )
-        trainer.glue = glue
+        trainer.glue, trainer.rate = glue, rate
         trainer.remove_callback(PrinterCallback)
         trainer.remove_callback(ProgressCallback)
         trainer.train()
-    policy.model.eval()
-    return StageTraining(reporter.rollouts, reporter.reports, optimizer.state_dict(), torch.get_rng_state())
+    policy.model = policy.rebuilt(whole_state(policy.model)) if is_weight_sharded() else plain_model(trainer.accelerator, policy.model)
+    optimizer_state = {} if is_optimizer_sharded() else optimizer.state_dict()
+    return StageTraining(reporter.rollouts, reporter.reports, optimizer_state, torch.get_rng_state())

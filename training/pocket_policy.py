@@ -67,6 +67,12 @@ class PocketPolicy:
         """Return a sampler with the present weights."""
         return PocketSampler(self.model)
 
+    def rebuilt(self, state: dict[str, Any]) -> Qwen3ForCausalLM:
+        """Return a model like the policy's with other weights, given whole by name."""
+        model: Qwen3ForCausalLM = Qwen3ForCausalLM(self.model.config).eval()
+        model.load_state_dict(state)
+        return model
+
     def save(self, folder: Path) -> None:
         """Write weights (safetensors) and tokenizer."""
         self.model.save_pretrained(folder)

@@ -99,6 +99,9 @@ class Policy(Protocol):
     def sampler(self) -> Sampler:
         """Return a sampler with the present weights."""
 
+    def rebuilt(self, state: dict[str, Any]) -> Any:
+        """Return a model like the policy's with other weights, given whole by name."""
+
     def save(self, folder: Path) -> None:
         """Write weights (safetensors), tokenizer, and what `load_policy` must know."""
 

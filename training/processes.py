@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-__all__ = ["by_main", "gather_lists", "is_main", "num_processes", "process_index", "share", "wait"]
+__all__ = ["by_main", "gather_lists", "is_main", "num_processes", "plain_model", "process_index", "share", "wait"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -58,6 +58,17 @@ def wait() -> None:
     """Return when all processes have come here."""
     if num_processes() > 1:
         _state().wait_for_everyone()
+
+
+def plain_model(accelerator: Any, model: Any) -> Any:
+    """Return a trained model as it was before its trainer wrapped it, for evaluation; what the trainer held on a GPU is freed."""
+    import torch
+
+    plain = accelerator.unwrap_model(model, keep_fp32_wrapper=False)
+    accelerator.free_memory()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return plain.eval()
 
 
 def by_main(function: Callable[P, None]) -> Callable[P, None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,10 +23,9 @@ from envwright.agent.oversight import oversee
 from envwright.agent.redesign import Redesign
 from envwright.agent.stop import StopReason
 from envwright.env.canonical import Split
-from envwright.env.config import GeneratorConfig
 from envwright.env.generator import generate
 from envwright.env.instance import Instance
-from envwright.env.patch import Edit, Patch, apply_patch, diff_configs
+from envwright.env.patch import apply_patch, diff_configs
 from envwright.env.rollout import Rollout, read_rollouts
 from envwright.env.seeding import derive_seed
 from envwright.env.summary import RolloutSummary, Tally, summarise
@@ -34,6 +34,7 @@ from envwright.training.approval_files import read_waiting
 from envwright.training.boards import check_boards_follow, fitting, met_in_order
 from envwright.training.evaluation import evaluate, group_validity
 from envwright.training.evidence import stage_record
+from envwright.training.gate import return_to
 from envwright.training.grpo import StageTraining, StepReport, train_stage
 from envwright.training.memory import keep_freed_memory
 from envwright.training.policy import Policy, live_policy, run_policy
@@ -42,6 +43,7 @@ from envwright.training.progress import Progress
 from envwright.training.rewards import efficiency_weight
 from envwright.training.runstore import RunStore, StageFolder
 from envwright.training.settings import RunSettings, WarmStartSettings
+from envwright.training.sharded import is_optimizer_sharded
 from envwright.training.stopping import Watch
 from envwright.training.vllm_sampler import VllmEngine
 from envwright.training.warm_start import warm_start
@@ -84,9 +86,10 @@ def run_stages(
         The content of summary.json; None when the run stopped before an engineer.
     """
     torch.set_num_threads(settings.threads)
-    torch.use_deterministic_algorithms(True)
     keep_freed_memory()
-    return _Run(store, settings, progress, policy or run_policy(settings)).run(stop_before_engineer)
+    policy = policy or run_policy(settings)
+    torch.use_deterministic_algorithms(policy.model.device.type == "cpu")  # on a GPU some operations have no deterministic form
+    return _Run(store, settings, progress, policy).run(stop_before_engineer)
 
 
 class _Run:
@@ -165,7 +168,7 @@ class _Run:
         """Fine-tune on the solver's plans, or take up what an earlier try has left, and measure."""
         folder, settings, warm = self.store.warm, self.settings, self.settings.warm_start
         assert warm is not None
-        if not finished:
+        if not finished or not self._is_measured("warm"):
             if folder.trained:
                 self._adopt(folder.read_checkpoint(settings)[0], None)
             else:
@@ -208,13 +211,18 @@ class _Run:
 
     def _measure_heldout(self, name: str, stage: int) -> _Measured:
         """Measure on the held-out boards and keep the rollouts, or take them up where an earlier try has left them."""
-        files = [self.store.heldout / f"{name}_{decoding}.jsonl" for decoding in ("greedy", "sampled")]
-        if not all(file.is_file() for file in files):
+        if not self._is_measured(name):
             measured = self._measure(self.heldout, Split.BENCHMARK, "heldout", stage)
             self.store.write_heldout(f"{name}_greedy", measured.greedy_rollouts)
             self.store.write_heldout(f"{name}_sampled", measured.rollouts)
             return measured
-        return _Measured.of(*(read_rollouts(file) for file in files))
+        return _Measured.of(*(read_rollouts(file) for file in self._heldout_files(name)))
+
+    def _heldout_files(self, name: str) -> list[Path]:
+        return [self.store.heldout / f"{name}_{decoding}.jsonl" for decoding in ("greedy", "sampled")]
+
+    def _is_measured(self, name: str) -> bool:
+        return all(file.is_file() for file in self._heldout_files(name))
 
     def _stage(self, number: int) -> None:
         """Run one stage from its config to its `DONE`."""
@@ -301,7 +309,8 @@ class _Run:
             self._adopt(policy, optimizer_state)
             reports = [StepReport(**line, seconds=0.0) for line in metrics]
         while done < settings.steps_per_stage:
-            end = min(done + (grpo.save_steps or settings.steps_per_stage), settings.steps_per_stage)
+            part_steps = settings.steps_per_stage if is_optimizer_sharded() else grpo.save_steps or settings.steps_per_stage
+            end = min(done + part_steps, settings.steps_per_stage)
             part = train_stage(
                 self.policy,
                 met[done * grpo.boards_per_step : end * grpo.boards_per_step],
@@ -335,7 +344,7 @@ class _Run:
         best = max([*self.history, record], key=lambda entry: (entry.validation.valid, entry.stage))
         fall = best.validation.valid - record.validation.valid
         if fall > self.settings.gate_tolerance and diff_configs(self.config, best.config):
-            return _return_to(best, self.config, record, self.settings.gate_tolerance)
+            return return_to(best, self.config, record, self.settings.gate_tolerance)
         self.progress.asking(self.settings.engineer)
         evidence = Evidence(
             config=self.config,
@@ -410,28 +419,6 @@ class _Run:
         self.validation_rollouts += rollouts
         self.stages.append({**entry, "seconds": self.store.seconds(number)})
         self.config = folder.config() if patch is None else apply_patch(folder.config(), patch)
-
-
-def _return_to(best: StageRecord, config: GeneratorConfig, record: StageRecord, tolerance: float) -> Redesign:
-    """The gate's patch: back to the config of the best stage so far."""
-    reason = (
-        f"gate: validation fell from {best.validation.valid:.3f} (stage {best.stage}) to {record.validation.valid:.3f}, "
-        f"more than the tolerance {tolerance:g}; back to the config of stage {best.stage}"
-    )
-    diff = diff_configs(config, best.config)
-    paths = [change.path for change in diff if not change.path.endswith("/data_ratio")]
-    if len(paths) < len(diff):
-        paths += [f"/sizes/{bucket}/data_ratio" for bucket in config.sizes]
-    edits = tuple(Edit(path=path, value=_knob(best.config, path), reason=reason) for path in paths)
-    patch = Patch(summary=reason, edits=edits)
-    after = apply_patch(config, patch)
-    return Redesign(patch, after, diff_configs(config, after), StopReason.GATE, reason, Usage())
-
-
-def _knob(config: GeneratorConfig, path: str) -> float:
-    _, _, bucket, knob = path.split("/")
-    value: float = getattr(config.sizes[bucket], knob)
-    return value
 
 
 def _metrics(report: StepReport) -> dict[str, Any]:

@@ -193,12 +193,25 @@ class VllmEngine:
         vllm_generation.LLM = partial(original, dtype=str(dtype).removeprefix("torch."))
         try:
             with _launch_variables(), torch.random.fork_rng(devices=[]):
-                return build()
+                generation = build()
         except (OSError, ValueError, RuntimeError, ImportError) as error:
             raise UserError(f"grpo.sampler {self._settings.sampler}: vLLM does not start: {' '.join(str(error).split())[:240]}") from None
         finally:
             vllm_generation.LLM = original
             torch.set_num_threads(threads)
+        if not self.is_server and self._policy.model.device.type == "cpu":
+            _check_takes_weights(generation)
+        return generation
+
+
+def _check_takes_weights(generation: Any) -> None:
+    """Refuse an engine whose weights cannot be changed."""
+    model = generation.llm.llm_engine.model_executor.driver_worker.model_runner.model
+    if any(parameter.numel() == 0 for parameter in model.parameters()):
+        raise UserError(
+            "grpo.sampler vllm: on a CPU vLLM repacks its weights and takes no new ones, so it cannot follow the training; "
+            "set grpo.sampler to own, or train on a GPU"
+        )
 
 
 def _client(generation: Any) -> Any:

@@ -22,7 +22,9 @@ from envwright.env.instance import Instance
 from envwright.env.seeding import derive_seed
 from envwright.env.solver import solve
 from envwright.training.policy import Policy
+from envwright.training.processes import plain_model
 from envwright.training.settings import WarmStartSettings
+from envwright.training.sharded import is_weight_sharded, whole_state
 
 __all__ = ["WarmStep", "warm_start"]
 
@@ -106,7 +108,7 @@ def warm_start(
         trainer.remove_callback(PrinterCallback)
         trainer.remove_callback(ProgressCallback)
         trainer.train()
-    policy.model.eval()
+    policy.model = policy.rebuilt(whole_state(policy.model)) if is_weight_sharded() else plain_model(trainer.accelerator, policy.model)
     return reporter.steps
 
 

@@ -20,12 +20,13 @@ from envwright.env.schemas import json_schema
 from envwright.tools.evidence import Rates, StageRecord
 from envwright.training.approval_files import write_waiting
 from envwright.training.checkpoints import commit, fault
+from envwright.training.gate import return_to
 from envwright.training.grpo import train_stage
 from envwright.training.policy import Policy
 from envwright.training.progress import Progress
 from envwright.training.runstore import RunStore, StageFolder
 from envwright.training.settings import RunSettings
-from envwright.training.stages import _return_to, run_stages
+from envwright.training.stages import run_stages
 
 WRITE_CHECKPOINT = StageFolder.write_checkpoint
 TIMED = {"events.jsonl", "summary.json"}
@@ -297,7 +298,7 @@ def test_the_gate_s_patch_leads_exactly_back_to_the_best_config() -> None:
     good, bad = _config((0.3, 0.7), 0.1, 0.2), _config((0.65, 0.35), 0.2, 0.7)
     best = StageRecord(stage=0, config=good, validation=Rates(n=100, valid=0.6, optimal=0.5), by_bucket={})
     worse = StageRecord(stage=1, config=bad, validation=Rates(n=100, valid=0.4, optimal=0.3), by_bucket={})
-    redesign = _return_to(best, bad, worse, 0.05)
+    redesign = return_to(best, bad, worse, 0.05)
     assert redesign.config == good
     assert redesign.patch is not None
     assert apply_patch(bad, redesign.patch) == good

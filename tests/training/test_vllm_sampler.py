@@ -68,6 +68,7 @@ class StandIn:
         self.model = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, options["dtype"]))
         runner = SimpleNamespace(model=self)
         executor = SimpleNamespace(driver_worker=SimpleNamespace(model_runner=runner))
+        self.parameters = self.model.parameters
         self.llm_engine = SimpleNamespace(model_executor=executor, model_config=SimpleNamespace(max_model_len=4096))
 
     def load_weights(self, weights: list[tuple[str, torch.Tensor]]) -> None:
@@ -261,4 +262,16 @@ def test_an_engine_that_does_not_start_is_one_line(stand_in: type[StandIn], mode
     monkeypatch.setattr(stand_in, "__init__", fail)
     settings = _settings(model)
     with pytest.raises(UserError, match=r"^grpo.sampler vllm: vLLM does not start: No available memory for the cache blocks.$"):
+        VllmEngine(run_policy(settings), settings.grpo).sampler()
+
+
+def test_an_engine_that_has_repacked_its_weights_is_refused(stand_in: type[StandIn], model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Repacked(stand_in):  # type: ignore[misc, valid-type]
+        def __init__(self, model: str, **options: Any) -> None:
+            super().__init__(model, **options)
+            self.model.model.layers[0].mlp.up_proj.weight = torch.nn.Parameter(torch.empty(0))
+
+    monkeypatch.setattr(vllm_generation, "LLM", Repacked)
+    settings = _settings(model)
+    with pytest.raises(UserError, match=r"on a CPU vLLM repacks its weights .*; set grpo.sampler to own, or train on a GPU$"):
         VllmEngine(run_policy(settings), settings.grpo).sampler()
