@@ -71,6 +71,9 @@ class Progress:
             f"{settings.num_stages} stages x {settings.steps_per_stage} GRPO steps x {grpo.boards_per_step} boards x "
             f"{grpo.num_generations} completions, learning rate {grpo.learning_rate:g}, {settings.threads} CPU threads"
         )
+        if grpo.partial_credit:
+            credits = ", ".join(f"{outcome} {value:g}" for outcome, value in grpo.partial_credit.items())
+            self.say(f"partial credit is on ({credits}): a trial of it taught a policy to stand still within 60 steps; watch what fails")
         if finished:
             self.say(f"resuming: {finished} of {settings.num_stages} stages are done")
 

@@ -29,6 +29,16 @@ def test_a_step_line_holds_means_since_the_line_before_and_the_speed(tiny_settin
     assert len(lines) == 2 + 8
 
 
+def test_partial_credit_is_announced_with_what_it_did_in_a_trial(tiny_settings: RunSettings, tmp_path: Path) -> None:
+    lines: list[str] = []
+    grpo = tiny_settings.grpo.model_copy(update={"partial_credit": {"goal_not_reached": 0.1}})
+    Progress(lines.append).start(tiny_settings.model_copy(update={"grpo": grpo}), tmp_path, 0)
+    assert any(
+        "partial credit is on (goal_not_reached 0.1): a trial of it taught a policy to stand still within 60 steps" in line
+        for line in lines
+    )
+
+
 def test_steps_that_took_no_time_have_no_speed() -> None:
     assert tokens_per_second([report(1, seconds=0.0)]) == 0.0
     assert tokens_per_second([report(1), report(2, tokens=20.0)]) == pytest.approx(64 * 30 / 4)

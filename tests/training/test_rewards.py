@@ -37,3 +37,15 @@ def test_a_fixed_weight_does_not_look_at_the_valid_rate() -> None:
 def test_thresholds_in_the_wrong_order_are_refused() -> None:
     with pytest.raises(ValueError, match=r"efficiency_low 0\.8 must be below efficiency_high 0\.5"):
         GrpoSettings(efficiency_schedule="adaptive", efficiency_low=0.8, efficiency_high=0.5)
+
+
+def test_partial_credit_is_paid_for_the_named_outcomes_alone_and_only_when_asked_for() -> None:
+    short, out = (grade_completion(CORRIDOR, f'{{"plan": ["{moves}"]}}') for moves in ("R", "U"))
+    assert (reward(CORRIDOR, short), reward(CORRIDOR, out)) == (0.0, 0.0)
+    credit = {"goal_not_reached": 0.2}
+    assert (reward(CORRIDOR, short, 0.0, credit), reward(CORRIDOR, out, 0.0, credit)) == (0.2, 0.0)
+
+
+def test_partial_credit_for_what_is_no_failure_is_refused() -> None:
+    with pytest.raises(ValueError, match="partial_credit: 'optimal' is no invalid outcome; those are parse_error, truncated"):
+        GrpoSettings(partial_credit={"optimal": 1.0})
