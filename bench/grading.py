@@ -62,7 +62,7 @@ def make_completions(boards: Sequence[Instance]) -> dict[str, Pairs]:
 
 
 def sampled(spec: str, boards: Sequence[Instance]) -> Pairs:
-    from envwright.training.policy import load_policy, sample_boards
+    from envwright.training.policies.policy import load_policy, sample_boards
 
     groups = sample_boards(load_policy(spec), boards, 8, seed=0)
     return [(board, sample.text) for board, group in zip(boards, groups, strict=True) for sample in group]

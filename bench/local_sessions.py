@@ -24,7 +24,7 @@ from envwright.env.jsonio import dump_json
 from envwright.env.schemas import schema_problems
 from envwright.tools.evidence import Evidence
 from envwright.training.evaluation import evaluate
-from envwright.training.policy import load_policy
+from envwright.training.policies.policy import load_policy
 
 
 def main() -> int:

@@ -38,11 +38,11 @@ from trl import GRPOConfig, GRPOTrainer
 from envwright.env.generator import generate
 from envwright.env.grading import grade_completion
 from envwright.env.instance import Instance
-from envwright.training.causal_sampler import CausalSampler
 from envwright.training.grpo import train_stage
-from envwright.training.policy import Policy, load_policy
+from envwright.training.policies.causal_sampler import CausalSampler
+from envwright.training.policies.pocket_sampler import PocketSampler
+from envwright.training.policies.policy import Policy, load_policy
 from envwright.training.rewards import reward
-from envwright.training.sampler import PocketSampler
 from envwright.training.settings import GrpoSettings, load_settings
 
 SECTIONS = ("steps", "tokens", "shares")

@@ -37,15 +37,15 @@ from transformers.utils import logging
 from envwright.env.errors import JobFailedError
 from envwright.env.generator import generate
 from envwright.env.instance import Instance
-from envwright.training.causal_sampler import CausalSampler
-from envwright.training.chat_policy import ChatPolicy
 from envwright.training.grpo import StepReport, train_stage
-from envwright.training.policy import load_policy, run_policy
-from envwright.training.progress import Progress
+from envwright.training.policies.causal_sampler import CausalSampler
+from envwright.training.policies.chat_policy import ChatPolicy
+from envwright.training.policies.policy import load_policy, run_policy
+from envwright.training.policies.vllm_sampler import check_vllm
 from envwright.training.runstore import RunStore
 from envwright.training.settings import RunSettings, load_settings
 from envwright.training.stages import run_stages
-from envwright.training.vllm_sampler import check_vllm
+from envwright.training.view.progress import Progress
 
 HERE = Path(__file__).resolve().parent
 SETTINGS = [

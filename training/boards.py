@@ -10,7 +10,7 @@ from envwright.env.errors import JobFailedError, UserError
 from envwright.env.generator import num_holes, wait_count
 from envwright.env.instance import Instance
 from envwright.env.seeding import random_stream
-from envwright.training.policy import Policy
+from envwright.training.policies.policy import Policy
 
 __all__ = ["check_boards_follow", "fitting", "met_in_order"]
 

@@ -86,7 +86,7 @@ def _run(plan: Plan, out: Path, jobs: int, say: Callable[[str], None], *, as_jso
 def _check_arms(plan: Plan) -> None:
     """Find out, before any work is done, whether every policy is there and every engineer can work."""
     from envwright.training.commands_run import check_engineer, check_sizes
-    from envwright.training.policy import SMOLLM2, is_pocket, load_policy
+    from envwright.training.policies.policy import SMOLLM2, is_pocket, load_policy
 
     for package in ("torch", "transformers", "trl", "datasets", "pyarrow"):  # looked up, not imported: the runs have their own processes
         if importlib.util.find_spec(package) is None:

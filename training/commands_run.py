@@ -16,12 +16,12 @@ from envwright.env.errors import MissingExtraError, UserError
 from envwright.env.instance import board_split
 from envwright.env.jsonio import dump_json, write_json_lines
 from envwright.training.commands_grade import boards_and_cells, print_report
-from envwright.training.policy import is_pocket
+from envwright.training.policies.policy import is_pocket
+from envwright.training.policies.vllm_sampler import check_vllm
 from envwright.training.runstore import RunStore
 from envwright.training.settings import RunSettings, list_presets, load_settings
 from envwright.training.sharded import check_sharding
-from envwright.training.tracking import check_trackers
-from envwright.training.vllm_sampler import check_vllm
+from envwright.training.view.tracking import check_trackers
 
 __all__ = ["check_engineer", "check_sizes", "evaluate", "policy", "presets", "run"]
 
@@ -64,10 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
     check_sharding(settings, is_pocket=pocket)
     check_trackers(settings.report_to)
     _need_torch("envwright run")
-    from envwright.training.live_view import follow
-    from envwright.training.policy import live_policy, run_policy
+    from envwright.training.policies.policy import live_policy, run_policy
     from envwright.training.stages import run_stages
     from envwright.training.trl_config import check_passed_on
+    from envwright.training.view.live_view import follow
 
     check_passed_on(settings.grpo)
     policy = run_policy(settings)  # refuses a bad checkpoint before the folder is made
@@ -113,7 +113,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
     import torch
 
     from envwright.training.evaluation import evaluate as run_policy
-    from envwright.training.policy import load_policy
+    from envwright.training.policies.policy import load_policy
 
     torch.set_num_threads(arguments.threads)
     seed = arguments.seed if arguments.samples else None
@@ -134,7 +134,7 @@ def policy(arguments: argparse.Namespace) -> int:
         if value is not None and value < least:
             raise UserError(f"{name} must be at least {least}, got {value}")
     _need_torch("envwright policy make-base")
-    from envwright.training.base import BASE_STEPS, make_base
+    from envwright.training.policies.base import BASE_STEPS, make_base
 
     make_base(out, steps=arguments.steps or BASE_STEPS, seed=arguments.seed, threads=arguments.threads, say=_say)
     _say(f"base checkpoint in {out}; use it with --policy {out} or --set policy={out}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from envwright.env.generator import generate
-from envwright.training.policy import is_pocket, load_policy
+from envwright.training.policies.policy import is_pocket, load_policy
 from envwright.training.settings import RunSettings
 
 __all__ = ["estimate"]
@@ -46,7 +46,7 @@ def estimate(settings: RunSettings) -> Iterator[str]:
 
 def _language_model(settings: RunSettings) -> Iterator[str]:
     """Prompt lengths and memory of a language model."""
-    from envwright.training.chat_policy import bare_policy
+    from envwright.training.policies.chat_policy import bare_policy
 
     policy = bare_policy(settings)
     config, grpo = policy.model.config, settings.grpo

@@ -9,7 +9,7 @@ from envwright.env.canonical import Split
 from envwright.env.grading import grade_completion
 from envwright.env.instance import Instance
 from envwright.env.rollout import Rollout
-from envwright.training.policy import Policy, Sample, sample_boards
+from envwright.training.policies.policy import Policy, Sample, sample_boards
 from envwright.training.rewards import reward
 
 __all__ = ["evaluate", "group_validity", "rollout_of"]

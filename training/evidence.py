@@ -14,7 +14,7 @@ from envwright.env.seeding import derive_seed
 from envwright.env.summary import RolloutSummary, Tally, summarise
 from envwright.tools.evidence import Evidence, PolicyProbe, Rates, StageRecord
 from envwright.training.approval_files import approved_patch
-from envwright.training.policy import Policy
+from envwright.training.policies.policy import Policy
 from envwright.training.runstore import RunStore
 
 __all__ = ["file_evidence", "given_evidence", "run_evidence", "stage_record"]

@@ -26,7 +26,7 @@ from envwright.env.rollout import Rollout
 from envwright.env.seeding import derive_seed
 from envwright.training.advantages import last_deciding_step, step_advantages
 from envwright.training.evaluation import rollout_of
-from envwright.training.policy import Policy, Sample
+from envwright.training.policies.policy import Policy, Sample
 from envwright.training.processes import gather_lists, plain_model
 from envwright.training.settings import GrpoSettings
 from envwright.training.sharded import is_optimizer_sharded, is_weight_sharded, whole_state

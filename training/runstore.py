@@ -31,7 +31,7 @@ from envwright.training.settings import FREE_AFTER_STAGE_0, RunSettings
 if TYPE_CHECKING:
     import torch
 
-    from envwright.training.policy import Policy
+    from envwright.training.policies.policy import Policy
 
 __all__ = ["RunStore", "StageFolder"]
 
@@ -434,7 +434,7 @@ def _load_state(folder: Path, settings: RunSettings) -> tuple[Policy, dict[str, 
     """Read what `_save_state` wrote."""
     import torch
 
-    from envwright.training.policy import load_policy
+    from envwright.training.policies.policy import load_policy
 
     optimizer_state: dict[str, Any] = torch.load(folder / "optimizer.pt", map_location="cpu", weights_only=True)
     return load_policy(str(folder), settings), optimizer_state

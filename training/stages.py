@@ -37,15 +37,15 @@ from envwright.training.evidence import stage_record
 from envwright.training.gate import return_to
 from envwright.training.grpo import StageTraining, StepReport, train_stage
 from envwright.training.memory import keep_freed_memory
-from envwright.training.policy import Policy, live_policy, run_policy
+from envwright.training.policies.policy import Policy, live_policy, run_policy
+from envwright.training.policies.vllm_sampler import VllmEngine
 from envwright.training.processes import is_main, share
-from envwright.training.progress import Progress
 from envwright.training.rewards import efficiency_weight
 from envwright.training.runstore import RunStore, StageFolder
 from envwright.training.settings import RunSettings, WarmStartSettings
 from envwright.training.sharded import is_optimizer_sharded
 from envwright.training.stopping import Watch
-from envwright.training.vllm_sampler import VllmEngine
+from envwright.training.view.progress import Progress
 from envwright.training.warm_start import warm_start
 
 __all__ = ["run_stages"]
@@ -89,7 +89,12 @@ def run_stages(
     keep_freed_memory()
     policy = policy or run_policy(settings)
     torch.use_deterministic_algorithms(policy.model.device.type == "cpu")  # on a GPU some operations have no deterministic form
-    return _Run(store, settings, progress, policy).run(stop_before_engineer)
+    run = _Run(store, settings, progress, policy)
+    try:
+        return run.run(stop_before_engineer)
+    finally:
+        if run.policy.engine is not None:
+            run.policy.engine.close()
 
 
 class _Run:
@@ -154,8 +159,11 @@ class _Run:
 
     def _longest_prompt(self, answer: int) -> int | None:
         """Most tokens of a prompt that leaves room for an answer."""
-        limits = [self.settings.grpo.max_prompt_length, None if self.policy.context is None else self.policy.context - answer]
-        return min((limit for limit in limits if limit is not None), default=None)
+        grpo = self.settings.grpo
+        contexts = [context for context in (self.policy.context, grpo.trl.get("vllm_max_model_length")) if isinstance(context, int)]
+        return min(
+            [*(context - answer for context in contexts), *([grpo.max_prompt_length] if grpo.max_prompt_length else [])], default=None
+        )
 
     def _adopt(self, policy: Policy, optimizer_state: dict[str, Any] | None) -> None:
         """Go on with a policy that was read from a checkpoint."""

@@ -21,7 +21,7 @@ from envwright.env.errors import JobFailedError
 from envwright.env.instance import Instance
 from envwright.env.seeding import derive_seed
 from envwright.env.solver import solve
-from envwright.training.policy import Policy
+from envwright.training.policies.policy import Policy
 from envwright.training.processes import plain_model
 from envwright.training.settings import WarmStartSettings
 from envwright.training.sharded import is_weight_sharded, whole_state

@@ -172,7 +172,7 @@ def test_a_policy_without_a_chat_template_is_refused_when_it_is_made(policy: Liv
 
 
 def test_the_pocket_policys_checkpoint_is_no_engineer() -> None:
-    from envwright.training.pocket import BASE_CHECKPOINT
+    from envwright.training.policies.pocket import BASE_CHECKPOINT
 
     with pytest.raises(UserError, match=r"pocket policy .* no language model"):
         make_engineer("policy", checkpoint=BASE_CHECKPOINT)

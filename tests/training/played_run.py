@@ -18,8 +18,8 @@ from envwright.env.patch import Edit, Patch, apply_patch, diff_configs
 from envwright.env.rollout import Rollout, graded_rollout
 from envwright.env.summary import RolloutSummary, summarise
 from envwright.training.grpo import StepReport
-from envwright.training.progress import Progress
 from envwright.training.settings import RunSettings
+from envwright.training.view.progress import Progress
 from tests.cli.commands import rollout_lines
 
 

@@ -8,7 +8,7 @@ from envwright.env.config import GeneratorConfig
 from envwright.env.errors import JobFailedError, UserError
 from envwright.env.generator import generate
 from envwright.training.boards import check_boards_follow, fitting, met_in_order
-from envwright.training.policy import load_policy
+from envwright.training.policies.policy import load_policy
 
 
 def _config(holes: float) -> GeneratorConfig:

@@ -14,10 +14,10 @@ import pytest
 from envwright.env.errors import UserError
 from envwright.training.from_evidence import compare_from_evidence, run
 from envwright.training.from_evidence_text import evidence_lines
-from envwright.training.progress import Progress
 from envwright.training.runstore import RunStore
 from envwright.training.settings import RunSettings
 from envwright.training.stages import run_stages
+from envwright.training.view.progress import Progress
 
 ENGINEERS = ["rule", "fixed", "random", "learnability", "uniform"]
 

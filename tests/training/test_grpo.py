@@ -14,7 +14,7 @@ from envwright.env.generator import generate
 from envwright.training import grpo
 from envwright.training.advantages import step_advantages
 from envwright.training.grpo import StepReport, train_stage
-from envwright.training.policy import load_policy
+from envwright.training.policies.policy import load_policy
 from envwright.training.settings import GrpoSettings, RunSettings
 from envwright.training.trl_config import rate_factor
 

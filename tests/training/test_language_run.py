@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from envwright.env.errors import JobFailedError, UserError
-from envwright.training.policy import load_policy, run_policy
-from envwright.training.progress import Progress
+from envwright.training.policies.policy import load_policy, run_policy
 from envwright.training.runstore import RunStore, StageFolder
 from envwright.training.settings import RunSettings, load_settings
 from envwright.training.stages import run_stages
+from envwright.training.view.progress import Progress
 from tests.agent.tiny_model import save_tiny_model
 
 SMALL = [

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from envwright.env.errors import UserError
-from envwright.training.policy import run_policy
+from envwright.training.policies.policy import run_policy
 from envwright.training.settings import load_settings
 from envwright.training.sharded import check_sharding, whole_state
 from tests.agent.tiny_model import save_tiny_model
@@ -20,7 +20,7 @@ SHARDING = """
 import os, sys, torch
 import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
-from envwright.training.policy import run_policy
+from envwright.training.policies.policy import run_policy
 from envwright.training.settings import load_settings
 from envwright.training.sharded import whole_state
 dist.init_process_group("gloo")

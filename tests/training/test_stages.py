@@ -22,11 +22,11 @@ from envwright.training.approval_files import write_waiting
 from envwright.training.checkpoints import commit, fault
 from envwright.training.gate import return_to
 from envwright.training.grpo import train_stage
-from envwright.training.policy import Policy
-from envwright.training.progress import Progress
+from envwright.training.policies.policy import Policy
 from envwright.training.runstore import RunStore, StageFolder
 from envwright.training.settings import RunSettings
 from envwright.training.stages import run_stages
+from envwright.training.view.progress import Progress
 
 WRITE_CHECKPOINT = StageFolder.write_checkpoint
 TIMED = {"events.jsonl", "summary.json"}

@@ -13,9 +13,9 @@ from envwright.env.generator import generate
 from envwright.env.rollout import Rollout
 from envwright.training.evaluation import evaluate
 from envwright.training.grpo import train_stage
-from envwright.training.pocket_policy import PocketPolicy
-from envwright.training.policy import load_policy
-from envwright.training.sampler import PocketSampler
+from envwright.training.policies.pocket_policy import PocketPolicy
+from envwright.training.policies.pocket_sampler import PocketSampler
+from envwright.training.policies.policy import load_policy
 from envwright.training.settings import GrpoSettings, RunSettings
 from envwright.training.stopping import Watch
 

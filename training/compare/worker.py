@@ -93,9 +93,9 @@ def carry_out(unit: Unit) -> None:
     warnings.filterwarnings("ignore", module=r"(trl|transformers|torch|accelerate|datasets)\b")
     import transformers
 
-    from envwright.training.policy import run_policy
-    from envwright.training.progress import Progress
+    from envwright.training.policies.policy import run_policy
     from envwright.training.stages import run_stages
+    from envwright.training.view.progress import Progress
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()

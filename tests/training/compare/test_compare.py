@@ -17,10 +17,10 @@ from envwright.env.rollout import read_rollouts
 from envwright.training.compare.comparison import COMPARISON_COLUMNS, build_comparison, read_comparison
 from envwright.training.compare.plan import Arm, Plan
 from envwright.training.compare.runner import _Runner, run_units, units_of
-from envwright.training.policy import run_policy
-from envwright.training.progress import Progress
+from envwright.training.policies.policy import run_policy
 from envwright.training.runstore import RunStore
 from envwright.training.stages import run_stages
+from envwright.training.view.progress import Progress
 from tests.training.compare.conftest import SIMULATED_BOARDS, Compare, Compared
 from tests.training.conftest import TINY
 

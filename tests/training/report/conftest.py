@@ -11,11 +11,11 @@ import pytest
 
 from envwright.env.jsonio import write_json
 from envwright.training.compare.comparison import build_comparison
-from envwright.training.progress import Progress
 from envwright.training.report.page import write_report
 from envwright.training.runstore import RunStore
 from envwright.training.settings import RunSettings, load_settings
 from envwright.training.stages import run_stages
+from envwright.training.view.progress import Progress
 from tests.training.conftest import TINY
 from tests.training.report.reading import Reading, read_page
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from envwright.training.demonstrations import demonstrations
-from envwright.training.pocket import new_pocket_model
-from envwright.training.sampler import PocketSampler
+from envwright.training.policies.demonstrations import demonstrations
+from envwright.training.policies.pocket import new_pocket_model
+from envwright.training.policies.pocket_sampler import PocketSampler
 
 
 def _prompts(count: int) -> list[list[int]]:

@@ -1,6 +1,6 @@
 """What a person follows while a run goes on: plain lines, the same in a terminal and in a log file.
 
-The stage loop calls one method per event. `envwright.training.live_view` adds a panel in a terminal, `envwright.training.tracking`
+The stage loop calls one method per event. `envwright.training.view.live_view` adds a panel in a terminal, `envwright.training.view.tracking`
 hands the same events to trackers.
 """
 
@@ -17,13 +17,13 @@ from envwright.env.generator import Generated
 from envwright.env.rollout import Rollout
 from envwright.env.statistics import Interval
 from envwright.env.summary import RolloutSummary, Tally
-from envwright.training.completions_view import choose_completions, completion_lines
 from envwright.training.settings import RunSettings
+from envwright.training.view.completions_view import choose_completions, completion_lines
 
 if TYPE_CHECKING:
     from envwright.agent.engineers import Redesign
     from envwright.training.grpo import StepReport
-    from envwright.training.tracking import Tracking
+    from envwright.training.view.tracking import Tracking
     from envwright.training.warm_start import WarmStep
 
 __all__ = ["Progress", "format_rate", "tokens_per_second"]
@@ -72,8 +72,8 @@ class Progress:
             f"{grpo.num_generations} completions, learning rate {grpo.learning_rate:g}, {settings.threads} CPU threads"
         )
         if grpo.partial_credit:
-            credits = ", ".join(f"{outcome} {value:g}" for outcome, value in grpo.partial_credit.items())
-            self.say(f"partial credit is on ({credits}): a trial of it taught a policy to stand still within 60 steps; watch what fails")
+            paid = ", ".join(f"{outcome} {value:g}" for outcome, value in grpo.partial_credit.items())
+            self.say(f"partial credit is on ({paid}): a trial of it taught a policy to stand still within 60 steps; watch what fails")
         if finished:
             self.say(f"resuming: {finished} of {settings.num_stages} stages are done")
 

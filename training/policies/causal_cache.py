@@ -1,7 +1,7 @@
 """A key-value cache with room for all that will be decoded, and attention by groups of heads: what makes decoding cheap.
 
 transformers' own cache is copied at every token, and its SDPA repeats keys and values for every query head when there is a
-mask, another copy. Called by `envwright.training.causal_sampler`.
+mask, another copy. Called by `envwright.training.policies.causal_sampler`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import numpy as np
 
 from envwright.env.canonical import Split, content_hash, split_of_hash
 from envwright.env.cells import VOCABULARY, read_cell_answer
-from envwright.training.demonstrations import demonstrations
+from envwright.training.policies.demonstrations import demonstrations
 
 
 def test_every_agent_walks_from_its_start_to_its_goal_without_entering_a_hole() -> None:

@@ -1,6 +1,6 @@
 """A policy: turns boards into prompts, samples completions, and is what a run trains.
 
-Two kinds: the pocket policy (`envwright.training.pocket_policy`) and causal language models (`envwright.training.chat_policy`).
+Two kinds: the pocket policy (`envwright.training.policies.pocket_policy`) and causal language models (`envwright.training.policies.chat_policy`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from envwright.env.errors import UserError
 from envwright.env.instance import Board, Instance
 from envwright.env.jsonio import read_json
 from envwright.env.seeding import derive_seed
-from envwright.training.processes import gather_lists, num_processes, process_index
+from envwright.training.processes import gather_lists, num_processes, process_index, wait
 
 if TYPE_CHECKING:
+    from envwright.training.policies.vllm_sampler import VllmEngine
     from envwright.training.settings import RunSettings
-    from envwright.training.vllm_sampler import VllmEngine
 
 __all__ = ["SMOLLM2", "Policy", "Sample", "Sampler", "is_pocket", "live_policy", "load_policy", "run_policy", "sample_boards"]
 
@@ -135,6 +135,8 @@ def sample_boards(
         alone: this process samples everything, while others do something else.
     """
     sampler, limit = policy.sampler(), max_new_tokens or policy.max_answer_tokens
+    if not alone:
+        wait()  # a sampler on a server has the weights once the main process has sent them
     prompts = [policy.encode(policy.prompt(instance)) for instance in instances]
     order = sorted(range(len(prompts)), key=lambda index: (instances[index].size, len(prompts[index]), index))
     starts = range(0, len(order), policy.boards_per_batch)
@@ -176,10 +178,10 @@ def load_policy(spec: str, settings: RunSettings | None = None) -> Policy:
         UserError: the folder is missing, holds no safetensors weights, or no model that can be used; one line with the fix.
     """
     if is_pocket(spec):
-        from envwright.training.pocket_policy import load_pocket
+        from envwright.training.policies.pocket_policy import load_pocket
 
         return load_pocket(spec)
-    from envwright.training.chat_policy import load_chat
+    from envwright.training.policies.chat_policy import load_chat
 
     return load_chat(spec, settings)
 

@@ -1,7 +1,7 @@
 """The pocket policy: a decoder of 0.86M parameters over the cell notation, small enough to train on two CPU cores.
 
 The architecture is Qwen3's (transformers), the tokenizer one token per word of `envwright.env.cells`. The base
-checkpoint that ships with the package is made by `envwright policy make-base` (`envwright.training.base`).
+checkpoint that ships with the package is made by `envwright policy make-base` (`envwright.training.policies.base`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from envwright.env.cells import BEGIN, END, PAD, VOCABULARY
 
 __all__ = ["BASE_CHECKPOINT", "MAX_ANSWER_TOKENS", "MAX_POSITIONS", "new_pocket_model", "pocket_tokenizer"]
 
-BASE_CHECKPOINT = Path(__file__).resolve().parent / "checkpoints" / "pocket-base"
+BASE_CHECKPOINT = Path(__file__).resolve().parents[1] / "checkpoints" / "pocket-base"
 """The base checkpoint that ships with the package."""
 
 MAX_POSITIONS = 384

@@ -17,7 +17,7 @@ import torch
 from transformers import DynamicCache, PreTrainedConfig
 
 from envwright.env.seeding import derive_seed
-from envwright.training.causal_cache import drop_rows, grouped_attention, roomy_cache
+from envwright.training.policies.causal_cache import drop_rows, grouped_attention, roomy_cache
 
 __all__ = ["CausalSampler", "SampledTokens"]
 

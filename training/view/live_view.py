@@ -27,11 +27,11 @@ from envwright.env.config import GeneratorConfig
 from envwright.env.generator import Generated
 from envwright.env.rollout import Rollout
 from envwright.env.summary import RolloutSummary
-from envwright.training.completions_view import choose_completions, completions_table
 from envwright.training.processes import is_main
-from envwright.training.progress import Progress, tokens_per_second
 from envwright.training.settings import RunSettings
-from envwright.training.tracking import Tracking
+from envwright.training.view.completions_view import choose_completions, completions_table
+from envwright.training.view.progress import Progress, tokens_per_second
+from envwright.training.view.tracking import Tracking
 
 if TYPE_CHECKING:
     from envwright.agent.engineers import Redesign
@@ -54,7 +54,7 @@ def follow(say: Callable[[str], None], report_to: Sequence[str] = ()) -> Iterato
 
     Args:
         say: prints one line where there is no terminal.
-        report_to: trackers, see `envwright.training.tracking`.
+        report_to: trackers, see `envwright.training.view.tracking`.
 
     Raises:
         UserError: a tracker cannot work here.

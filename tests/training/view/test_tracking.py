@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from envwright.env.errors import UserError
-from envwright.training.live_view import follow
 from envwright.training.settings import RunSettings
-from envwright.training.tracking import check_trackers
+from envwright.training.view.live_view import follow
+from envwright.training.view.tracking import check_trackers
 from tests.training.played_run import play, report, summary
 
 tensorboard = pytest.mark.skipif(importlib.util.find_spec("tensorboard") is None, reason="tensorboard is not installed")

@@ -15,11 +15,11 @@ from transformers.utils import logging as transformers_logging
 from envwright.env.cells import BEGIN, END, FRAME, VOCABULARY, board_words, plan_words
 from envwright.env.errors import UserError
 from envwright.env.instance import Board
-from envwright.training.pocket import BASE_CHECKPOINT, MAX_ANSWER_TOKENS, MAX_POSITIONS, pocket_tokenizer
-from envwright.training.sampler import PocketSampler
+from envwright.training.policies.pocket import BASE_CHECKPOINT, MAX_ANSWER_TOKENS, MAX_POSITIONS, pocket_tokenizer
+from envwright.training.policies.pocket_sampler import PocketSampler
 
 if TYPE_CHECKING:
-    from envwright.training.vllm_sampler import VllmEngine
+    from envwright.training.policies.vllm_sampler import VllmEngine
 
 __all__ = ["PocketPolicy", "load_pocket"]
 

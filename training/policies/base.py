@@ -17,9 +17,9 @@ from transformers import Qwen3ForCausalLM
 
 from envwright.env.cells import PAD, VOCABULARY
 from envwright.env.seeding import random_stream
-from envwright.training.demonstrations import Demonstration, demonstrations
-from envwright.training.muon import Muon
-from envwright.training.pocket import new_pocket_model, pocket_tokenizer
+from envwright.training.policies.demonstrations import Demonstration, demonstrations
+from envwright.training.policies.muon import Muon
+from envwright.training.policies.pocket import new_pocket_model, pocket_tokenizer
 
 __all__ = ["BASE_STEPS", "make_base", "train_base"]
 

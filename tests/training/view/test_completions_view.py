@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envwright.env.rollout import Rollout, graded_rollout
-from envwright.training.completions_view import choose_completions, completion_lines
+from envwright.training.view.completions_view import choose_completions, completion_lines
 from tests.env.boards import instance_of
 from tests.training.played_run import rollouts
 

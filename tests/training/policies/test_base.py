@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from envwright.env.cells import VOCABULARY
-from envwright.training.base import train_base
-from envwright.training.pocket import BASE_CHECKPOINT
-from envwright.training.policy import load_policy
+from envwright.training.policies.base import train_base
+from envwright.training.policies.pocket import BASE_CHECKPOINT
+from envwright.training.policies.policy import load_policy
 
 
 def _losses(steps: int) -> tuple[list[float], torch.Tensor]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from envwright.training.live_view import follow
-from envwright.training.progress import Progress, tokens_per_second
 from envwright.training.settings import RunSettings
+from envwright.training.view.live_view import follow
+from envwright.training.view.progress import Progress, tokens_per_second
 from tests.training.played_run import play, report
 
 

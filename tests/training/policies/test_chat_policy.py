@@ -15,8 +15,8 @@ from envwright.env.generator import generate
 from envwright.env.grading import grade_completion
 from envwright.env.rules import Outcome
 from envwright.env.solver import solve
-from envwright.training.chat_policy import ChatPolicy, bare_policy, load_chat
-from envwright.training.policy import is_pocket, load_policy, sample_boards
+from envwright.training.policies.chat_policy import ChatPolicy, bare_policy, load_chat
+from envwright.training.policies.policy import is_pocket, load_policy, sample_boards
 from envwright.training.settings import RunSettings, load_settings
 from tests.agent.tiny_model import REFUSES_SYSTEM, save_tiny_model
 

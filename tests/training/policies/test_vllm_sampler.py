@@ -21,16 +21,16 @@ from transformers import AutoModelForCausalLM
 from trl.generation import vllm_generation
 
 from envwright.env.errors import JobFailedError, MissingExtraError, UserError
-from envwright.training.causal_sampler import CausalSampler, SampledTokens
-from envwright.training.chat_policy import ChatPolicy
 from envwright.training.cli import main
 from envwright.training.grpo import StepReport
-from envwright.training.policy import run_policy
-from envwright.training.progress import Progress
+from envwright.training.policies.causal_sampler import CausalSampler, SampledTokens
+from envwright.training.policies.chat_policy import ChatPolicy
+from envwright.training.policies.policy import run_policy
+from envwright.training.policies.vllm_sampler import VllmEngine, check_vllm
 from envwright.training.runstore import RunStore
 from envwright.training.settings import GrpoSettings, RunSettings, load_settings
 from envwright.training.stages import run_stages
-from envwright.training.vllm_sampler import VllmEngine, check_vllm
+from envwright.training.view.progress import Progress
 from tests.agent.tiny_model import save_tiny_model
 
 SMALL = [
@@ -193,7 +193,7 @@ def test_an_engine_split_over_gpus_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_importing_the_sampler_imports_neither_vllm_nor_torch() -> None:
-    code = "import sys, envwright.training.vllm_sampler; print([name for name in ('vllm', 'torch', 'trl') if name in sys.modules])"
+    code = "import sys, envwright.training.policies.vllm_sampler; print([name for name in ('vllm', 'torch', 'trl') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from envwright.training.live_view import LiveProgress, follow, sparkline
-from envwright.training.progress import Progress
 from envwright.training.settings import RunSettings
+from envwright.training.view.live_view import LiveProgress, follow, sparkline
+from envwright.training.view.progress import Progress
 from tests.training.played_run import play
 
 _COLUMNS = 80

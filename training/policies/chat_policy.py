@@ -26,13 +26,13 @@ from envwright.env.grading import solution_answer
 from envwright.env.instance import Board
 from envwright.env.jsonio import dump_json, read_json
 from envwright.env.seeding import derive_seed
-from envwright.training.causal_sampler import CausalSampler
-from envwright.training.policy import SMOLLM2, Sampler
+from envwright.training.policies.causal_sampler import CausalSampler
+from envwright.training.policies.policy import SMOLLM2, Sampler
 from envwright.training.settings import LoraSettings, PromptSettings
 
 if TYPE_CHECKING:
+    from envwright.training.policies.vllm_sampler import VllmEngine
     from envwright.training.settings import RunSettings
-    from envwright.training.vllm_sampler import VllmEngine
 
 __all__ = ["ChatPolicy", "bare_policy", "load_chat", "model_folder"]
 

@@ -10,7 +10,7 @@ from envwright.env.canonical import Split
 from envwright.env.errors import UserError
 from envwright.env.generator import generate
 from envwright.training.evaluation import evaluate
-from envwright.training.policy import load_policy, sample_boards
+from envwright.training.policies.policy import load_policy, sample_boards
 from envwright.training.settings import RunSettings
 
 

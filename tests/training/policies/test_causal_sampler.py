@@ -10,7 +10,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-from envwright.training.causal_sampler import CausalSampler, SampledTokens
+from envwright.training.policies.causal_sampler import CausalSampler, SampledTokens
 from tests.agent.tiny_model import save_tiny_model
 
 PAD = 257
