@@ -23,7 +23,7 @@ from envwright.env.labelling import OTHER_SPLIT, SOLVED_REASONS, TOO_HARD, Label
 from envwright.env.sampling import Sampler
 from envwright.env.seeding import random_stream
 from envwright.env.strata import Stratum, num_holes, strata_of, wait_count
-from envwright.env.workers import Workers
+from envwright.env.workers import Pool, Workers
 
 __all__ = ["Acceptance", "Generated", "generate", "num_holes", "wait_count"]
 
@@ -88,6 +88,7 @@ def generate(
     max_tries: int = MAX_TRIES,
     on_progress: Callable[[int], object] | None = None,
     workers: int = 1,
+    pool: Pool | None = None,
 ) -> Generated:
     """Make `n` instances.
 
@@ -101,6 +102,7 @@ def generate(
         max_tries: boards drawn for one instance before its stratum is called infeasible.
         on_progress: called with the number of instances made so far.
         workers: processes that share the work; the result does not depend on it.
+        pool: who shares it out instead, such as the processes of one training launch.
 
     Raises:
         InfeasibleError: a stratum could not be filled; the message names it and says why its boards were rejected.
@@ -116,9 +118,9 @@ def generate(
         if on_progress is not None:
             on_progress(len(instances) + filler.record.accepted)
 
-    with Workers(workers, expected=n) as pool:
+    with Workers(workers, expected=n) as own:
         for bucket, wanted, filler in fillers:
-            instances += [board.instance(filler.stratum) for board in filler.fill(wanted, pool, on_board)]
+            instances += [board.instance(filler.stratum) for board in filler.fill(wanted, pool or own, on_board)]
             _add(acceptance[bucket], filler.record)
     order = random_stream(seed, "order", *key).permutation(len(instances))
     return Generated([instances[index] for index in order], acceptance)
@@ -155,7 +157,7 @@ class _Filler:
         if self._first.board is None:
             raise self._infeasible(self._first)
 
-    def fill(self, wanted: int, pool: Workers, on_board: Callable[[], None]) -> list[Labelled]:
+    def fill(self, wanted: int, pool: Pool, on_board: Callable[[], None]) -> list[Labelled]:
         """Make `wanted` boards."""
         self._on_board = on_board
         patience = LIST_PATIENCE if is_listable(self.stratum) else PATIENCE
@@ -168,7 +170,7 @@ class _Filler:
         self.record.count_draws()
         return [self._made[index] for index in range(wanted)]
 
-    def _round(self, left: list[tuple[int, int]], stale: int, patience: int, pool: Workers) -> tuple[list[tuple[int, int]], int]:
+    def _round(self, left: list[tuple[int, int]], stale: int, patience: int, pool: Pool) -> tuple[list[tuple[int, int]], int]:
         """Ask every index that has no board for its next candidate; stop after `patience` repeats in a row.
 
         Returns:
@@ -196,7 +198,7 @@ class _Filler:
                 break
         return sorted([*again, *left[done:]]), stale
 
-    def _exhaust(self, left: list[tuple[int, int]], pool: Workers) -> None:
+    def _exhaust(self, left: list[tuple[int, int]], pool: Pool) -> None:
         """Give the indices that are left the last new boards, then repeats."""
         if is_listable(self.stratum):
             self._take_listed([index for index, _ in left])

@@ -6,11 +6,11 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from time import process_time
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from envwright.env.errors import UserError
 
-__all__ = ["MAX_WORKERS", "Workers"]
+__all__ = ["MAX_WORKERS", "Pool", "Workers"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -21,6 +21,13 @@ START_WORTH, SHARE_WORTH = 4.0, 0.1
 """CPU seconds of work left from which on processes are started (each costs about half a second), or those that run are used."""
 TRIAL, CHUNK = 0.2, 0.05
 """CPU seconds of work done in this process first, to see what an item costs, and of the work sent away at a time."""
+
+
+class Pool(Protocol):
+    """Shares out independent pieces of work."""
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+        """Yield `function(item)` for every item, in order."""
 
 
 class Workers:

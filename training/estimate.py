@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from envwright.env.errors import UserError
 from envwright.env.generator import generate
 from envwright.training.policies.policy import is_pocket, load_policy
 from envwright.training.settings import RunSettings
@@ -19,11 +20,7 @@ _LOGITS_COPIES = 4
 
 
 def estimate(settings: RunSettings) -> Iterator[str]:
-    """Yield lines that a person reads before starting a run. Weights of a language model are not loaded.
-
-    Raises:
-        UserError: the policy cannot be used.
-    """
+    """Yield lines that a person reads before starting a run. Weights of a language model are not loaded; one that is not there is named."""
     boards, grpo = settings.instances_per_stage, settings.grpo
     counts = settings.config.counts(boards)
     yield (
@@ -41,7 +38,10 @@ def estimate(settings: RunSettings) -> Iterator[str]:
         parameters = sum(parameter.numel() for parameter in policy.model.parameters())
         yield f"policy: {settings.policy}, {parameters / 1e6:.2f}M parameters"
         return
-    yield from _language_model(settings)
+    try:
+        yield from _language_model(settings)
+    except UserError as error:
+        yield f"not worked out: {error}"
 
 
 def _language_model(settings: RunSettings) -> Iterator[str]:

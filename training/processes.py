@@ -7,14 +7,17 @@ together, in the same order.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-__all__ = ["by_main", "gather_lists", "is_main", "num_processes", "plain_model", "process_index", "share", "wait"]
+__all__ = ["SharedWork", "by_main", "gather_lists", "is_main", "num_processes", "plain_model", "process_index", "share", "wait"]
 
 T = TypeVar("T")
+R = TypeVar("R")
 P = ParamSpec("P")
+_ITEMS_PER_ROUND = 256
+"""Items between two meetings of the processes."""
 
 
 def num_processes() -> int:
@@ -52,6 +55,18 @@ def share(value: T) -> T:
     holder = [value]
     broadcast_object_list(holder, from_process=0)
     return holder[0]
+
+
+class SharedWork:
+    """Maps a function over items, each process taking its share; every process gets all results, in order."""
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+        """Yield `function(item)` for every item; all processes take as many results as each other."""
+        for first in range(0, len(items), _ITEMS_PER_ROUND):
+            some = items[first : first + _ITEMS_PER_ROUND]
+            parts = gather_lists([function(item) for item in some[process_index() :: num_processes()]])
+            for place in range(len(some)):
+                yield parts[place % len(parts)][place // len(parts)]
 
 
 def wait() -> None:

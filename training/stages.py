@@ -29,6 +29,7 @@ from envwright.env.patch import apply_patch, diff_configs
 from envwright.env.rollout import Rollout, read_rollouts
 from envwright.env.seeding import derive_seed
 from envwright.env.summary import RolloutSummary, Tally, summarise
+from envwright.env.workers import Pool
 from envwright.tools.evidence import Evidence, PolicyProbe, StageRecord
 from envwright.training.approval_files import read_waiting
 from envwright.training.boards import check_boards_follow, fitting, met_in_order
@@ -39,7 +40,7 @@ from envwright.training.grpo import StageTraining, StepReport, train_stage
 from envwright.training.memory import keep_freed_memory
 from envwright.training.policies.policy import Policy, live_policy, run_policy
 from envwright.training.policies.vllm_sampler import VllmEngine
-from envwright.training.processes import is_main, share
+from envwright.training.processes import SharedWork, is_main, num_processes, share
 from envwright.training.rewards import efficiency_weight
 from envwright.training.runstore import RunStore, StageFolder
 from envwright.training.settings import RunSettings, WarmStartSettings
@@ -152,10 +153,15 @@ class _Run:
 
     def _fixed_boards(self, split: Split, count: int) -> list[Instance]:
         """Boards of a split; the same for every run with these evaluation settings, whatever its seed."""
-        made = generate(self.settings.evaluation.config, count, seed=0, split=split, key=("evaluation",)).instances
+        made = generate(self.settings.evaluation.config, count, seed=0, split=split, key=("evaluation",), pool=self._pool()).instances
         kept = fitting(self.policy, made, self._longest_prompt(self.policy.max_answer_tokens))
         self.progress.left_out(len(made) - len(kept), split.value)
         return kept
+
+    @staticmethod
+    def _pool() -> Pool | None:
+        """Who shares out the making of boards: the processes of one launch."""
+        return SharedWork() if num_processes() > 1 else None
 
     def _longest_prompt(self, answer: int) -> int | None:
         """Most tokens of a prompt that leaves room for an answer."""
@@ -190,7 +196,7 @@ class _Run:
         settings, config = self.settings, warm.config or self.settings.config
         self.store.event("warm_start_started")
         folder.begin(config)
-        made = generate(config, warm.instances, seed=settings.seed, split=Split.TRAIN, key=("warm-start",))
+        made = generate(config, warm.instances, seed=settings.seed, split=Split.TRAIN, key=("warm-start",), pool=self._pool())
         boards = fitting(self.policy, made.instances, self._longest_prompt(settings.grpo.max_completion_length))
         self.progress.warm_start(config, len(boards), warm.max_steps)
         self.progress.left_out(len(made.instances) - len(boards), "warm start")
@@ -270,7 +276,9 @@ class _Run:
             instances = folder.read_instances()
             self.progress.resumed(step, settings.steps_per_stage)
         else:
-            made = generate(self.config, settings.instances_per_stage, seed=settings.seed, split=Split.TRAIN, key=("stage", number))
+            made = generate(
+                self.config, settings.instances_per_stage, seed=settings.seed, split=Split.TRAIN, key=("stage", number), pool=self._pool()
+            )
             instances = fitting(self.policy, made.instances, self._longest_prompt(settings.grpo.max_completion_length))
             folder.write_instances(instances)
             self.progress.generated(made, time.monotonic() - begin)

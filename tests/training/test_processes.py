@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 
-from envwright.training.processes import gather_lists, is_main, num_processes, share
+from envwright.env.canonical import Split
+from envwright.env.generator import generate
+from envwright.env.instance import read_instances
+from envwright.training.processes import SharedWork, gather_lists, is_main, num_processes, share
+from envwright.training.settings import load_settings
 
 RUN = [
     "-m", "envwright", "run", "demo", "--engineer", "fixed",
@@ -64,6 +68,16 @@ def test_both_processes_rollouts_are_kept(launched: tuple[Path, str]) -> None:
     assert len(rollouts) == 64
     trained = {json.loads(line)["instance"]["id"] for line in rollouts}
     assert trained == {json.loads(line)["id"] for line in boards}
+
+
+def test_boards_made_together_are_those_that_one_process_makes(launched: tuple[Path, str]) -> None:
+    config = load_settings("demo", []).config
+    alone = generate(config, 8, seed=0, split=Split.TRAIN, key=("stage", 0)).instances
+    assert read_instances(launched[0] / "stages" / "00" / "instances.jsonl") == alone
+
+
+def test_shared_work_comes_in_order() -> None:
+    assert list(SharedWork().map(str, range(600))) == [str(number) for number in range(600)]
 
 
 def test_measuring_does_not_depend_on_the_number_of_processes(launched: tuple[Path, str], tmp_path: Path) -> None:

@@ -202,8 +202,9 @@ def test_a_run_of_other_settings_in_the_folder_is_named(finished: Compared, comp
 
 def test_runs_on_other_boards_are_not_compared(finished: Compared, tmp_path: Path) -> None:
     shutil.copytree(finished.out, tmp_path / "copy")
-    path = tmp_path / "copy/runs/play/seed0/heldout/final_greedy.jsonl"
-    path.write_text("\n".join(reversed(path.read_text(encoding="utf-8").splitlines())) + "\n", encoding="utf-8")
+    for decoding in ("greedy", "sampled"):
+        path = tmp_path / f"copy/runs/play/seed0/heldout/final_{decoding}.jsonl"
+        path.write_text("\n".join(reversed(path.read_text(encoding="utf-8").splitlines())) + "\n", encoding="utf-8")
     with pytest.raises(UserError, match="runs/play/seed0: measured on other boards than runs/keep/seed0"):
         build_comparison(tmp_path / "copy")
 

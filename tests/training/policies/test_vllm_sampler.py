@@ -69,7 +69,8 @@ class StandIn:
         runner = SimpleNamespace(model=self)
         executor = SimpleNamespace(driver_worker=SimpleNamespace(model_runner=runner))
         self.parameters = self.model.parameters
-        self.llm_engine = SimpleNamespace(model_executor=executor, model_config=SimpleNamespace(max_model_len=4096))
+        core = SimpleNamespace(shutdown=lambda: None)
+        self.llm_engine = SimpleNamespace(model_executor=executor, model_config=SimpleNamespace(max_model_len=4096), engine_core=core)
 
     def load_weights(self, weights: list[tuple[str, torch.Tensor]]) -> None:
         for name, value in weights:

@@ -122,7 +122,7 @@ def test_trackio_keeps_one_run_for_a_run_and_its_resumption(
 
 
 def test_a_tracker_whose_package_is_missing_is_named_with_the_fix_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envwright.training.tracking.TRACKERS", ("no_such_tracker",))
+    monkeypatch.setattr("envwright.training.view.tracking.TRACKERS", ("no_such_tracker",))
     with pytest.raises(UserError, match="report_to no_such_tracker needs 'no_such_tracker', which is not installed: pip install no_such"):
         check_trackers(["no_such_tracker"])
 
