@@ -95,7 +95,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 @needs_git
 def test_the_wheel_holds_every_module_and_no_other(wheel: set[str]) -> None:
     sources = {name for name in tracked() if name.endswith(".py") and name.split("/")[0] in FLOORS}
-    expected = {f"envwright/{name}" for name in sources} | {"envwright/__init__.py", "envwright/__main__.py", "envwright/mapf_frozenlake_v0.py"}
+    expected = {f"envwright/{name}" for name in sources} | {
+        "envwright/__init__.py",
+        "envwright/__main__.py",
+        "envwright/mapf_frozenlake_v0.py",
+    }
     assert {name for name in wheel if name.endswith(".py")} == expected
 
 

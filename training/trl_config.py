@@ -32,8 +32,11 @@ OWNED = (
     "num_generations_eval",
     "eval_strategy",
     "trust_remote_code",
+    "num_iterations",
+    "steps_per_generation",
+    "generation_batch_size",
 )
-"""Fields of GRPOConfig that envwright sets itself, besides those that have a setting of their own."""
+"""Fields of GRPOConfig that envwright sets itself, besides those that have a setting of their own: every step has its own generation."""
 
 
 def rate_factor(settings: GrpoSettings, done: int, last_step: int) -> float:

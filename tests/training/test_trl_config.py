@@ -14,9 +14,9 @@ def _config(settings: GrpoSettings) -> object:
 
 
 def test_any_other_field_of_trl_is_passed_on(tmp_path: object) -> None:
-    settings = GrpoSettings.model_validate({"trl": {"epsilon_high": 0.28, "num_iterations": 2, "steps_per_generation": 1}})
+    settings = GrpoSettings.model_validate({"trl": {"epsilon_high": 0.28, "top_k": 5}})
     config = _config(settings)
-    assert (config.epsilon_high, config.num_iterations) == (0.28, 2)  # type: ignore[attr-defined]
+    assert (config.epsilon_high, config.top_k) == (0.28, 5)  # type: ignore[attr-defined]
     assert config.chat_template_kwargs == {"enable_thinking": False}  # type: ignore[attr-defined]
 
 
@@ -26,6 +26,7 @@ def test_any_other_field_of_trl_is_passed_on(tmp_path: object) -> None:
         ("epsilon_hihg", "TRL's GRPOConfig has no such field; did you mean 'epsilon_high'"),
         ("learning_rate", r"this is a setting of its own; set grpo\.learning_rate"),
         ("output_dir", "envwright sets this itself; leave it out"),
+        ("num_iterations", "envwright sets this itself; leave it out"),
     ],
 )
 def test_fields_that_cannot_be_passed_on_are_refused_by_name(key: str, message: str) -> None:

@@ -29,7 +29,7 @@ def run_page(data: RunData) -> Page:
             _plots(run_plots.validation(data), run_plots.training(data), run_plots.validation_by_size(data)),
             _validation_tables(data),
         ),
-        Section("knobs", "What the stages trained on", _KNOB_WORDS, tuple(run_plots.knobs(data))),
+        Section("knobs", "What the stages trained on", _KNOB_WORDS, tuple(run_plots.knobs(data)), _reward_tables(data)),
         Section("failures", "What fails", (), _plots(run_plots.failures(data), run_plots.signal(data))),
         Section("patches", "Patch by patch", _PATCH_WORDS, kind="decisions", items=tuple(decisions(data))),
         _boards_section(data),
@@ -153,6 +153,18 @@ def _validation_tables(data: RunData) -> tuple[Table, ...]:
     if not rows:
         return ()
     return (table_of("Valid sampled plans on validation boards", ("boards", *(f"stage {stage}" for stage in stages)), rows),)
+
+
+def _reward_tables(data: RunData) -> tuple[Table, ...]:
+    """What a valid plan earned, stage by stage: an adaptive weight of efficiency waits for validity."""
+    outcomes = [data.store.stage(stage).outcome() for stage in range(data.finished)]
+    if not outcomes:
+        return ()
+    rows = [(f"stage {stage}", entry.get("efficiency_weight", 0.0), entry["train_reward"]) for stage, entry in enumerate(outcomes)]
+    caption = (
+        f"Reward of a valid plan: 1 + weight x optimum / cost, by the {data.settings.grpo.efficiency_schedule} schedule; other plans earn 0"
+    )
+    return (table_of(caption, ("", "weight of efficiency", "mean reward"), rows),)
 
 
 def _boards_section(data: RunData) -> Section:

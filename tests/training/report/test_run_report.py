@@ -52,6 +52,15 @@ def test_a_cell_shows_the_number_behind_it(run_page: Reading) -> None:
             assert cell.text.startswith(f"{100 * cell.value:.1f}\u00a0% [")
 
 
+def test_the_weight_of_efficiency_and_the_mean_reward_are_told_stage_by_stage(run_folder: Path, run_page: Reading) -> None:
+    table = run_page.table("Reward of a valid plan")
+    for stage in (0, 1):
+        outcome = json.loads((run_folder / "stages" / f"{stage:02d}" / "engineer" / "outcome.json").read_text(encoding="utf-8"))
+        weight, reward = table[f"stage {stage}"]
+        assert weight.value == outcome["efficiency_weight"]
+        assert reward.value == pytest.approx(outcome["train_reward"])
+
+
 def test_the_validation_table_says_what_the_validation_completions_say(run_folder: Path, run_page: Reading) -> None:
     table = run_page.table("Valid sampled plans on validation boards")
     for stage in (0, 1):
