@@ -34,7 +34,7 @@ def fitting(policy: Policy, instances: Sequence[Instance], longest: int | None) 
     return kept
 
 
-def met_in_order(instances: Sequence[Instance], wanted: int, *, seed: int, stage: int) -> list[Instance]:
+def met_in_order(instances: Sequence[Instance], wanted: int, *, seed: int, stage: int | str) -> list[Instance]:
     """Return `wanted` boards: the first pass in order, each further one shuffled."""
     order = list(range(len(instances)))
     passes = 0
@@ -52,7 +52,8 @@ def check_boards_follow(
     Raises:
         JobFailedError: the config asks for other boards than the stage before, and they look the same.
     """
-    asked_before, asked = _asked(before, len(boards)), _asked(config, len(boards))
+    there = {board.bucket for board in (*boards, *boards_before)}  # prompts of a whole size may be too long
+    asked_before, asked = ({bucket: part for bucket, part in _asked(c, len(boards)).items() if bucket in there} for c in (before, config))
     if asked != asked_before and _measured(boards) == _measured(boards_before):
         changed = sorted((bucket for bucket in asked if asked[bucket] != asked_before.get(bucket)), key=int)
         raise JobFailedError(

@@ -63,7 +63,8 @@ def _language_model(settings: RunSettings) -> Iterator[str]:
         f"{grpo.max_completion_length}"
     )
     size, rows = _BYTES[settings.dtype], grpo.per_device_train_batch_size
-    weights, training = parameters * size, trained * size * 3  # a gradient and Adam's two moments
+    trained_size = 4 if settings.lora is not None else size  # adapters stay in float32
+    weights, training = parameters * size, trained * trained_size * 3  # a gradient and Adam's two moments
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     cache = 2 * config.num_hidden_layers * heads * head_dim * size * rows * (lengths[-1] + grpo.max_completion_length)

@@ -27,7 +27,7 @@ from envwright.env.seeding import derive_seed
 from envwright.training.advantages import last_deciding_step, step_advantages
 from envwright.training.evaluation import rollout_of
 from envwright.training.policies.policy import Policy, Sample
-from envwright.training.processes import gather_lists, plain_model
+from envwright.training.processes import gather_lists, plain_model, process_index
 from envwright.training.settings import GrpoSettings
 from envwright.training.sharded import is_optimizer_sharded, is_weight_sharded, whole_state
 from envwright.training.stopping import Watch
@@ -80,8 +80,8 @@ class StageTraining:
     """One report per optimizer step."""
     optimizer_state: dict[str, Any]
     """Adam's state."""
-    rng_state: torch.Tensor
-    """State of torch's global generator, with which TRL shuffles a step's rows: their order decides how sums are rounded."""
+    rng_states: list[torch.Tensor]
+    """Per process the state of torch's global generator, with which TRL shuffles a step's rows: their order decides how sums are rounded."""
 
 
 class _Stage:
@@ -191,7 +191,8 @@ class _Trainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
 
     def _compute_loss(self, model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         in_chunks = self.accelerator.device.type == "cpu" and self.accelerator.num_processes == 1
-        if self.loss_type != "dapo" or self.beta != 0.0 or not in_chunks:
+        adds_up = self.loss_type == "dapo" and self.beta == 0.0 and not self.args.entropy_coef and self.top_entropy_quantile == 1.0
+        if not adds_up or self.args.use_adaptive_entropy or not in_chunks:
             loss: torch.Tensor = super()._compute_loss(model, inputs)
             return loss
         lengths = inputs["completion_mask"].sum(1)
@@ -288,7 +289,7 @@ def train_stage(
     last_step: int,
     seed: int,
     optimizer_state: dict[str, Any] | None,
-    rng_state: torch.Tensor | None = None,
+    rng_states: Sequence[torch.Tensor] = (),
     watch: Watch | None = None,
     on_step: Callable[[StepReport], None],
 ) -> StageTraining:
@@ -305,7 +306,7 @@ def train_stage(
         last_step: optimizer steps of the whole run, where a falling learning rate ends.
         seed: seed of the run.
         optimizer_state: Adam's state from the stage before, or from the step before.
-        rng_state: torch's generator as it was after the step before, inside a stage.
+        rng_states: per process torch's generator as it was after the step before, inside a stage.
         watch: looks at every step; one of its own when there is none.
         on_step: called with every step's report.
 
@@ -313,6 +314,7 @@ def train_stage(
         JobFailedError: training cannot go on in a useful way, see `Watch`.
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+    rng_state = rng_states[process_index()] if rng_states else None
     glue = _Stage(policy, instances, settings, efficiency, stage, done, seed, rng_state)
     trained = [parameter for parameter in policy.model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=settings.learning_rate, betas=(0.9, settings.adam_beta2), weight_decay=0.0)
@@ -335,7 +337,7 @@ def train_stage(
             args=trl_config(
                 settings,
                 scratch,
-                derive_seed(seed, "trainer", stage),
+                derive_seed(seed, "trainer", stage, *([done] if done else [])),
                 use_cpu=policy.model.device.type == "cpu",
                 chat_template_kwargs=policy.chat_template_kwargs(),
             ),
@@ -350,5 +352,8 @@ def train_stage(
         trainer.remove_callback(ProgressCallback)
         trainer.train()
     policy.model = policy.rebuilt(whole_state(policy.model)) if is_weight_sharded() else plain_model(trainer.accelerator, policy.model)
+    if "ref" in getattr(policy.model, "peft_config", {}):
+        policy.model.delete_adapter("ref")  # the reference of a KL term: TRL makes one with every trainer
     optimizer_state = {} if is_optimizer_sharded() else optimizer.state_dict()
-    return StageTraining(reporter.rollouts, reporter.reports, optimizer_state, torch.get_rng_state())
+    rng_states = [state for part in gather_lists([torch.get_rng_state()]) for state in part]
+    return StageTraining(reporter.rollouts, reporter.reports, optimizer_state, rng_states)

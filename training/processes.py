@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -103,4 +104,6 @@ def _state() -> Any:
     import torch
     from accelerate import PartialState
 
-    return PartialState(cpu=not torch.cuda.is_available())
+    is_cpu = os.environ.get("ACCELERATE_USE_CPU", "false") == "true"
+
+    return PartialState(cpu=is_cpu or not torch.cuda.is_available(), timeout=timedelta(days=7))  # an engineer, or a person, may take long

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,8 +38,8 @@ __all__ = ["RunStore", "StageFolder"]
 _KEPT_STATES = 2
 """Checkpoints inside a stage whose weights are kept: the newest, and one in case that it is damaged."""
 _TRAINED = "TRAINED"
-_FREE_ON_RESUME = ("report_to", "log_completions")
-"""Settings that change what a person follows, not the run."""
+_FREE_ON_RESUME = ("report_to", "log_completions", "grpo.no_signal_steps", "grpo.max_logp_gap")
+"""Settings that change what a person follows, or when a run stops, but nothing of what it computes."""
 _PACKAGES = ("torch", "transformers", "trl", "datasets", "accelerate", "peft", "numpy")
 
 
@@ -92,7 +92,7 @@ class StageFolder:
         step: int,
         policy: Policy,
         optimizer_state: dict[str, Any],
-        rng_state: torch.Tensor,
+        rng_states: Sequence[torch.Tensor],
         rollouts: Iterable[Rollout],
         metrics: Iterable[dict[str, Any]],
     ) -> None:
@@ -106,7 +106,7 @@ class StageFolder:
             write_json_lines(folder / "metrics.jsonl", metrics)
 
         commit(self.progress / f"{step:06d}.log", write_log)
-        commit(self.progress / f"{step:06d}.state", lambda folder: _save_state(folder, policy, optimizer_state, rng_state))
+        commit(self.progress / f"{step:06d}.state", lambda folder: _save_state(folder, policy, optimizer_state, rng_states))
         for old in self._saved("state")[:-_KEPT_STATES]:
             shutil.rmtree(self.progress / f"{old:06d}.state", ignore_errors=True)
 
@@ -122,16 +122,20 @@ class StageFolder:
             wrong.append(faults[0])
         return 0, wrong
 
-    def read_progress(
-        self, step: int, settings: RunSettings
-    ) -> tuple[Policy, dict[str, Any], torch.Tensor, list[Rollout], list[dict[str, Any]]]:
-        """Read policy, optimizer, generator, and the rollouts and metrics up to a step; newer checkpoints are removed."""
-        import torch
-
+    @by_main
+    def forget_after(self, step: int) -> None:
+        """Remove checkpoints inside the stage that are newer than a step."""
         for kind in ("log", "state"):
             for later in self._saved(kind):
                 if later > step:
                     shutil.rmtree(self.progress / f"{later:06d}.{kind}")
+
+    def read_progress(
+        self, step: int, settings: RunSettings
+    ) -> tuple[Policy, dict[str, Any], list[torch.Tensor], list[Rollout], list[dict[str, Any]]]:
+        """Read policy, optimizer, generators, and the rollouts and metrics up to a step."""
+        import torch
+
         logs = [self.progress / f"{saved:06d}.log" for saved in self._saved("log")]
         rollouts = [rollout for log in logs for rollout in read_rollouts(log / "rollouts.jsonl")]
         metrics = [line for log in logs for _, line in read_json_lines(log / "metrics.jsonl")]
@@ -420,14 +424,14 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _save_state(folder: Path, policy: Policy, optimizer_state: dict[str, Any], rng_state: torch.Tensor | None = None) -> None:
+def _save_state(folder: Path, policy: Policy, optimizer_state: dict[str, Any], rng_states: Sequence[torch.Tensor] = ()) -> None:
     """Write weights, tokenizer, optimizer state and, inside a stage, the generator's."""
     import torch
 
     policy.save(folder)
     torch.save(optimizer_state, folder / "optimizer.pt")
-    if rng_state is not None:
-        torch.save(rng_state, folder / "rng.pt")
+    if rng_states:
+        torch.save(list(rng_states), folder / "rng.pt")
 
 
 def _load_state(folder: Path, settings: RunSettings) -> tuple[Policy, dict[str, Any]]:
@@ -437,7 +441,9 @@ def _load_state(folder: Path, settings: RunSettings) -> tuple[Policy, dict[str, 
     from envwright.training.policies.policy import load_policy
 
     optimizer_state: dict[str, Any] = torch.load(folder / "optimizer.pt", map_location="cpu", weights_only=True)
-    return load_policy(str(folder), settings), optimizer_state
+    policy = load_policy(str(folder), settings)
+    policy.model.config._name_or_path = settings.policy  # where TRL finds the reference model of a KL term
+    return policy, optimizer_state
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:

@@ -87,8 +87,9 @@ def run_stages(
         The content of summary.json; None when the run stopped before an engineer.
     """
     torch.set_num_threads(settings.threads)
-    keep_freed_memory()
     policy = policy or run_policy(settings)
+    if policy.model.device.type == "cpu":
+        keep_freed_memory()
     torch.use_deterministic_algorithms(policy.model.device.type == "cpu")  # on a GPU some operations have no deterministic form
     run = _Run(store, settings, progress, policy)
     try:
@@ -176,6 +177,8 @@ class _Run:
         policy.engine, self.policy.engine = self.policy.engine, None
         if policy.engine is not None:
             policy.engine.follow(policy)
+        if self.policy.model.device.type == "cuda":
+            self.policy.model.to("meta")  # frees its memory, whoever else may hold it
         self.policy, self.optimizer_state = policy, optimizer_state
 
     def _warm_start(self, finished: int) -> _Measured:
@@ -200,7 +203,7 @@ class _Run:
         boards = fitting(self.policy, made.instances, self._longest_prompt(settings.grpo.max_completion_length))
         self.progress.warm_start(config, len(boards), warm.max_steps)
         self.progress.left_out(len(made.instances) - len(boards), "warm start")
-        boards = met_in_order(boards, warm.instances, seed=settings.seed, stage=-1)
+        boards = met_in_order(boards, warm.instances, seed=settings.seed, stage="warm-start")
         folder.write_instances(boards)
         steps = warm_start(
             self.policy,
@@ -262,11 +265,10 @@ class _Run:
     def _trained(self, number: int, folder: StageFolder) -> tuple[StageTraining, _Measured]:
         """Bring a stage to where only the engineer's decision is missing: its boards, training, checkpoint and validation."""
         self.store.event("stage_started", stage=number)
-        is_same = (folder.path / "config.json").is_file() and folder.config() == self.config  # an approved patch may have changed it
-        if is_same and folder.trained:
+        trained, step, damaged = share(self._left_behind(folder) if is_main() else (False, 0, []))
+        if trained:
             return self._take_up_trained(number, folder)
         settings, begin = self.settings, time.monotonic()
-        step, damaged = folder.newest_progress() if is_same else (0, [])
         if not step:
             folder.begin(self.config)
         self.progress.stage(number, self.config, settings.instances_per_stage, self._efficiency())
@@ -299,13 +301,20 @@ class _Run:
         self.progress.completions(measured.rollouts, settings.log_completions)
         return training, measured
 
+    def _left_behind(self, folder: StageFolder) -> tuple[bool, int, list[str]]:
+        """What an earlier try at a stage has left: whether it is trained, else the step to go on from, and what is damaged."""
+        is_same = (folder.path / "config.json").is_file() and folder.config() == self.config  # an approved patch may have changed it
+        if is_same and folder.trained:
+            return True, 0, []
+        return False, *(folder.newest_progress() if is_same else (0, []))
+
     def _take_up_trained(self, number: int, folder: StageFolder) -> tuple[StageTraining, _Measured]:
         """Read a stage that was trained before."""
         folder.go_on()
         policy, optimizer_state = folder.read_checkpoint(self.settings)
         self._adopt(policy, optimizer_state)
         steps = [StepReport(**line, seconds=0.0) for line in folder.read_metrics()]
-        training = StageTraining(folder.read_rollouts("train_rollouts"), steps, optimizer_state, torch.get_rng_state())
+        training = StageTraining(folder.read_rollouts("train_rollouts"), steps, optimizer_state, [])
         measured = _Measured.of(folder.read_rollouts("validation_greedy"), folder.read_rollouts("validation"))
         self.progress.stage(number, self.config, self.settings.instances_per_stage, self._efficiency())
         self.progress.resumed(self.settings.steps_per_stage, self.settings.steps_per_stage)
@@ -317,11 +326,12 @@ class _Run:
         settings, grpo = self.settings, self.settings.grpo
         rollouts: list[Rollout] = []
         reports: list[StepReport] = []
-        rng_state: torch.Tensor | None = None
+        rng_states: list[torch.Tensor] = []
         met = met_in_order(instances, settings.steps_per_stage * grpo.boards_per_step, seed=settings.seed, stage=number)
         watch = Watch(grpo)
         if done:
-            policy, optimizer_state, rng_state, rollouts, metrics = folder.read_progress(done, settings)
+            folder.forget_after(done)
+            policy, optimizer_state, rng_states, rollouts, metrics = folder.read_progress(done, settings)
             self._adopt(policy, optimizer_state)
             reports = [StepReport(**line, seconds=0.0) for line in metrics]
         while done < settings.steps_per_stage:
@@ -338,16 +348,16 @@ class _Run:
                 last_step=settings.num_stages * settings.steps_per_stage,
                 seed=settings.seed,
                 optimizer_state=self.optimizer_state,
-                rng_state=rng_state,
+                rng_states=rng_states,
                 watch=watch,
                 on_step=lambda report: self.progress.step(report, settings.steps_per_stage),
             )
-            self.optimizer_state, rng_state, done = part.optimizer_state, part.rng_state, end
+            self.optimizer_state, rng_states, done = part.optimizer_state, part.rng_states, end
             rollouts += part.rollouts
             reports += part.steps
             if done < settings.steps_per_stage:
-                folder.save_progress(done, self.policy, part.optimizer_state, part.rng_state, part.rollouts, map(_metrics, part.steps))
-        return StageTraining(rollouts, reports, part.optimizer_state, part.rng_state)
+                folder.save_progress(done, self.policy, part.optimizer_state, part.rng_states, part.rollouts, map(_metrics, part.steps))
+        return StageTraining(rollouts, reports, part.optimizer_state, part.rng_states)
 
     def _efficiency(self) -> float:
         """The weight of efficiency in the rewards of the stage that follows the history."""
@@ -416,8 +426,9 @@ class _Run:
     def _take_up_approval(self, number: int) -> None:
         """Let a patch that a person approved after the run had stopped take the place of the engineer's, or of the gate's."""
         folder = self.store.stage(number)
-        record = read_waiting(folder, "approved")
-        if record is None or record.patch == folder.patch():
+        waiting = read_waiting(folder, "approved") if is_main() else None
+        record = share(None if waiting is None or waiting.patch == folder.patch() else waiting)
+        if record is None:
             return
         note = f"approved by a person, proposed by {record.engineer}: {record.patch.summary}"
         decision = {"patch": record.patch.to_json(), "stop_reason": StopReason.PATCH_ACCEPTED.value, "note": note}

@@ -33,10 +33,19 @@ OWNED = (
     "eval_strategy",
     "trust_remote_code",
     "num_iterations",
+    "weight_decay",
+    "adam_beta1",
+    "adam_epsilon",
+    "lr_scheduler_kwargs",
+    "logging_strategy",
+    "push_to_hub",
     "steps_per_generation",
     "generation_batch_size",
 )
 """Fields of GRPOConfig that envwright sets itself, besides those that have a setting of their own: every step has its own generation."""
+
+
+_OF_OTHER_SAMPLERS = ("top_p", "top_k", "min_p", "repetition_penalty", "generation_kwargs")
 
 
 def rate_factor(settings: GrpoSettings, done: int, last_step: int) -> float:
@@ -59,16 +68,24 @@ def check_passed_on(settings: GrpoSettings) -> None:
     Raises:
         UserError: names the key and what to do.
     """
-    known = [field.name for field in dataclasses.fields(GRPOConfig)]
-    for key in settings.trl:
+    known = {field.name: field for field in dataclasses.fields(GRPOConfig)}
+    for key, value in settings.trl.items():
         if key in GrpoSettings.model_fields and key != "trl":
             raise UserError(f"grpo.trl.{key}: this is a setting of its own; set grpo.{key}")
         if key in OWNED:
             raise UserError(f"grpo.trl.{key}: envwright sets this itself; leave it out")
+        if key in _OF_OTHER_SAMPLERS and settings.sampler == "own":
+            raise UserError(
+                f"grpo.trl.{key}: envwright's own sampler draws from the whole distribution; set grpo.sampler to hf or vllm, or leave it out"
+            )
         if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
+            close = difflib.get_close_matches(key, list(known), n=1)
             meant = f"; did you mean {close[0]!r}?" if close else "; see TRL's documentation of GRPOConfig"
             raise UserError(f"grpo.trl.{key}: TRL's GRPOConfig has no such field{meant}")
+        kind = str(known[key].type)
+        is_number = ("float" in kind or "int" in kind) and not any(word in kind for word in ("str", "dict", "list"))
+        if is_number and value is not None and not isinstance(value, int | float):
+            raise UserError(f"grpo.trl.{key}: expected a number, got {value!r}")
 
 
 def trl_config(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -12,7 +13,12 @@ import pytest
 import torch
 
 from envwright.env.errors import JobFailedError, UserError
-from envwright.training.policies.policy import load_policy, run_policy
+from envwright.env.generator import generate
+from envwright.env.rollout import Rollout
+from envwright.training.boards import check_boards_follow
+from envwright.training.evaluation import rollout_of
+from envwright.training.policies.chat_policy import bare_policy
+from envwright.training.policies.policy import load_policy, run_policy, sample_boards
 from envwright.training.runstore import RunStore, StageFolder
 from envwright.training.settings import RunSettings, load_settings
 from envwright.training.stages import run_stages
@@ -34,6 +40,18 @@ SMALL = [
     "evaluation.samples=2",
     "threads=1",
 ]
+
+
+def _paid_by_its_bytes(*arguments: Any) -> Rollout:
+    rollout = rollout_of(*arguments)
+    return rollout.model_copy(update={"reward": float(sum(rollout.completion.encode()) % 3)})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rewards_that_differ() -> Iterator[None]:
+    """An untrained model solves nothing, and equal rewards would train nothing."""
+    with patch("envwright.training.grpo.rollout_of", _paid_by_its_bytes):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +109,11 @@ def test_run_json_names_the_prompt_and_hashes_its_templates(finished: tuple[Path
     assert len(about["prompt_sha256"]) == len(about["chat_template_sha256"]) == 64
 
 
+def test_the_stages_train(finished: tuple[Path, RunSettings, dict[str, Any], str]) -> None:
+    metrics = (finished[0] / "stages" / "01" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    assert all(json.loads(line)["grad_norm"] > 0 for line in metrics)
+
+
 @pytest.mark.parametrize("killed", ["in the warm start", "inside stage 1", "before the engineer"])
 def test_a_killed_run_of_a_language_model_ends_with_the_same_bytes(
     finished: tuple[Path, RunSettings, dict[str, Any], str], killed: str, tmp_path: Path
@@ -145,7 +168,10 @@ def test_adapters_are_trained_and_saved_alone(model: Path, tmp_path: Path) -> No
 
 def test_without_any_signal_the_run_stops_and_says_where(model: Path, tmp_path: Path) -> None:
     settings = _settings(model, "grpo.no_signal_steps=2", "warm_start=null")
-    with pytest.raises(JobFailedError, match=r"step 2: no learning signal for 2 steps.*3x3 mostly parse_error.*4x4 mostly"):
+    with (
+        patch("envwright.training.grpo.rollout_of", rollout_of),
+        pytest.raises(JobFailedError, match=r"step 2: no learning signal for 2 steps.*3x3 mostly parse_error.*4x4 mostly"),
+    ):
         _run(tmp_path / "run", settings)
 
 
@@ -156,8 +182,6 @@ def test_prompts_that_do_not_fit_are_left_out_and_counted(model: Path, tmp_path:
     settings = _settings(
         model, "warm_start=null", "num_stages=1", "config.sizes.4.hole_ratio=0.3", "evaluation.config.sizes.4.hole_ratio=0.3"
     )
-    from envwright.env.generator import generate
-
     boards = generate(settings.config, settings.instances_per_stage, seed=0, key=("stage", 0)).instances
     lengths = sorted(len(policy.encode(run_policy(settings).prompt(board))) for board in boards)
     shorter = [length for length in lengths if length < lengths[-1]]
@@ -167,6 +191,33 @@ def test_prompts_that_do_not_fit_are_left_out_and_counted(model: Path, tmp_path:
     kept = (tmp_path / "run" / "stages" / "00" / "instances.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(kept) == len(shorter)
     assert f"{len(lengths) - len(shorter)} boards of stage 0 left out" in text
+
+
+@pytest.mark.parametrize("more", [[], ["lora.r=2"]], ids=["all weights", "adapters"])
+def test_a_reference_model_lasts_over_saved_parts_and_stages(model: Path, tmp_path: Path, more: list[str]) -> None:
+    settings = _settings(model, "grpo.beta=0.1", "warm_start=null", "num_stages=1", *more).model_copy(update={"engineer": "fixed"})
+    _run(tmp_path / "run", settings)
+    saved = tmp_path / "run" / "stages" / "00" / "checkpoint"
+    assert not list(saved.rglob("*ref*"))
+
+
+def test_a_size_whose_prompts_are_all_too_long_is_no_reason_to_doubt_the_generator(model: Path) -> None:
+    before, after = _settings(model).config, _settings(model, "config.sizes.4.hole_ratio=0.3").config
+    boards = [board for board in generate(before, 8, seed=0).instances if board.size == 3]
+    check_boards_follow(before, boards, after, boards)
+
+
+def test_a_prompt_beyond_the_context_is_one_line(model: Path, tmp_path: Path) -> None:
+    policy = load_policy(str(save_tiny_model(tmp_path / "short", context=64)))
+    with pytest.raises(UserError, match=r"a prompt of .* tokens leaves no room for an answer of 128 in the context of .* \(64\)"):
+        sample_boards(policy, generate(_settings(model).config, 1, seed=0).instances, 1, seed=None)
+
+
+def test_a_broken_tokenizer_is_one_line_before_any_work(model: Path, tmp_path: Path) -> None:
+    shutil.copytree(model, tmp_path / "broken")
+    (tmp_path / "broken" / "tokenizer.json").write_text("{", encoding="utf-8")
+    with pytest.raises(UserError, match="cannot be loaded"):
+        bare_policy(_settings(tmp_path / "broken"))
 
 
 def test_step_credit_is_refused_for_a_model_without_steps(model: Path) -> None:

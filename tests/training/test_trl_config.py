@@ -26,12 +26,14 @@ def test_any_other_field_of_trl_is_passed_on(tmp_path: object) -> None:
         ("epsilon_hihg", "TRL's GRPOConfig has no such field; did you mean 'epsilon_high'"),
         ("learning_rate", r"this is a setting of its own; set grpo\.learning_rate"),
         ("output_dir", "envwright sets this itself; leave it out"),
+        ("epsilon_high", "expected a number, got 'high'"),
+        ("top_p", "own sampler draws from the whole distribution; set grpo.sampler to hf or vllm"),
         ("num_iterations", "envwright sets this itself; leave it out"),
     ],
 )
 def test_fields_that_cannot_be_passed_on_are_refused_by_name(key: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        check_passed_on(GrpoSettings.model_validate({"trl": {key: 1}}))
+        check_passed_on(GrpoSettings.model_validate({"trl": {key: "high"}}))
 
 
 def test_what_trl_refuses_is_one_line() -> None:

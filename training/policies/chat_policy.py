@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,6 +125,8 @@ class ChatPolicy:
 
                 model = get_peft_model(model, adapters["default"])
         model.load_state_dict(state)
+        model.get_input_embeddings().padding_idx = None
+        model.generation_config = self.model.generation_config
         return model.eval()
 
     def save(self, folder: Path) -> None:
@@ -205,11 +208,8 @@ def load_chat(spec: str, settings: RunSettings | None) -> ChatPolicy:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=remote)
         model = _model(folder, spec, dtype, remote)
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        problem = " ".join(str(error).split())[:240]
-        if "trust_remote_code" in str(error):
-            problem = "it needs code that comes with its files; set trust_remote_code to true if you trust them"
-        raise UserError(f"policy {spec!r}: cannot be loaded: {problem}") from None
+    except _UNREADABLE as error:
+        raise _unreadable(spec, error) from None
     if settings is not None and settings.lora is not None and not (folder / ADAPTER_FILE).is_file():
         model = _with_adapters(model, settings.lora, derive_seed(settings.seed, "lora"))
     if settings is None:
@@ -221,6 +221,17 @@ def load_chat(spec: str, settings: RunSettings | None) -> ChatPolicy:
     return ChatPolicy(model.to(device).eval(), tokenizer, spec, prompt, limit)
 
 
+_UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError)
+"""What transformers raises over folders that it cannot read."""
+
+
+def _unreadable(spec: str, error: Exception) -> UserError:
+    problem = " ".join(str(error).split())[:240]
+    if "trust_remote_code" in str(error):
+        problem = "it needs code that comes with its files; set trust_remote_code to true if you trust them"
+    return error if isinstance(error, UserError) else UserError(f"policy {spec!r}: cannot be loaded: {problem}")
+
+
 def bare_policy(settings: RunSettings) -> ChatPolicy:
     """Return the policy of a run without its weights: its layers take no memory, its prompts are the real ones.
 
@@ -230,16 +241,30 @@ def bare_policy(settings: RunSettings) -> ChatPolicy:
     folder = model_folder(settings.policy)
     if (folder / ADAPTER_FILE).is_file():
         folder = _base_of(folder, settings.policy)
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=settings.trust_remote_code)
-    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=settings.trust_remote_code)
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, trust_remote_code=settings.trust_remote_code)
+    remote = settings.trust_remote_code
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=remote)
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=remote)
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config, trust_remote_code=remote)
+    except _UNREADABLE as error:
+        raise _unreadable(settings.policy, error) from None
     limit = settings.evaluation.max_completion_length or settings.grpo.max_completion_length
     return ChatPolicy(model, tokenizer, settings.policy, settings.prompt, limit)
 
 
 def _model(folder: Path, spec: str, dtype: torch.dtype, remote: bool) -> Any:
-    """Load a model's weights, or a base model's and adapters that can be trained on."""
+    """Load a model's weights, or a base model's and adapters that can be trained on.
+
+    No row of the embedding is left out of training: a padding token that is the end token too stands in every prompt, and whether
+    transformers leaves it out depends on what an earlier trainer wrote into the config, so a resumed run would differ.
+    """
+    model = _read_model(folder, spec, dtype, remote)
+    model.get_input_embeddings().padding_idx = None
+    return model
+
+
+def _read_model(folder: Path, spec: str, dtype: torch.dtype, remote: bool) -> Any:
     options = {
         "dtype": dtype,
         "local_files_only": True,
@@ -294,7 +319,7 @@ def _device(settings: RunSettings | None) -> torch.device:
     is_cuda = wanted != "cpu" and torch.cuda.is_available()
     if settings is not None and (settings.grpo.bf16 or settings.dtype == "bfloat16"):
         _check_bfloat16(is_cuda, "grpo.bf16" if settings.grpo.bf16 else "dtype bfloat16")
-    return torch.device("cuda" if is_cuda else "cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if is_cuda else torch.device("cpu")
 
 
 def _check_bfloat16(is_cuda: bool, wish: str) -> None:

@@ -5,6 +5,7 @@ Two kinds: the pocket policy (`envwright.training.policies.pocket_policy`) and c
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,6 +139,12 @@ def sample_boards(
     if not alone:
         wait()  # a sampler on a server has the weights once the main process has sent them
     prompts = [policy.encode(policy.prompt(instance)) for instance in instances]
+    longest = max(map(len, prompts), default=0)
+    if policy.context is not None and longest + limit > policy.context:
+        raise UserError(
+            f"a prompt of {longest} tokens leaves no room for an answer of {limit} in the context of {policy.name!r} ({policy.context}): take smaller "
+            "boards, or a model with a longer context"
+        )
     order = sorted(range(len(prompts)), key=lambda index: (instances[index].size, len(prompts[index]), index))
     starts = range(0, len(order), policy.boards_per_batch)
     mine = starts if alone else starts[process_index() :: num_processes()]
@@ -198,10 +205,18 @@ def run_policy(settings: RunSettings) -> Policy:
         UserError: it cannot be loaded, or the settings ask for what it cannot do.
     """
     policy = load_policy(settings.policy, settings)
+    if policy.model.device.type == "cpu":
+        os.environ["ACCELERATE_USE_CPU"] = "true"  # accelerate would take a GPU that is there
     if not policy.tokens_per_step and settings.grpo.step_credit:
         raise UserError(
             "grpo.step_credit needs a policy that writes one token per agent and timestep, as the pocket policy does; set it to false"
         )
+    if policy.tokens_per_step and settings.grpo.sampler != "own":
+        raise UserError(f"grpo.sampler {settings.grpo.sampler} is for language models; the pocket policy has its own: leave it out")
+    if policy.tokens_per_step and settings.device == "cuda":
+        raise UserError("device cuda is for language models; the pocket policy is trained on the CPU: leave it out")
+    if policy.tokens_per_step:
+        policy.max_answer_tokens = settings.evaluation.max_completion_length or policy.max_answer_tokens
     if policy.tokens_per_step and settings.lora is not None:
         raise UserError("lora is for language models; the pocket policy is trained whole: leave lora out")
     return policy

@@ -60,6 +60,7 @@ class Progress:
         self._tracking = tracking
         self._window: list[StepReport] = []
         self._stages = 0
+        self._partial_credit = False
 
     def start(self, settings: RunSettings, folder: Path, finished: int) -> None:
         """The run's headline."""
@@ -71,6 +72,7 @@ class Progress:
             f"{settings.num_stages} stages x {settings.steps_per_stage} GRPO steps x {grpo.boards_per_step} boards x "
             f"{grpo.num_generations} completions, learning rate {grpo.learning_rate:g}, {settings.threads} CPU threads"
         )
+        self._partial_credit = bool(grpo.partial_credit)
         if grpo.partial_credit:
             paid = ", ".join(f"{outcome} {value:g}" for outcome, value in grpo.partial_credit.items())
             self.say(f"partial credit is on ({paid}): a trial of it taught a policy to stand still within 60 steps; watch what fails")
@@ -105,7 +107,8 @@ class Progress:
                 f"   {bucket + 'x' + bucket:<8}{_percent(knobs.data_ratio)} {_percent(knobs.hole_ratio)}   {_percent(knobs.wait_ratio)}"
             )
 
-        self.say(f"   reward of a valid plan: 1{f' + {efficiency:g} x optimum / cost' if efficiency else ''}; of any other: 0")
+        other = "0, or its partial credit" if self._partial_credit else "0"
+        self.say(f"   reward of a valid plan: 1{f' + {efficiency:g} x optimum / cost' if efficiency else ''}; of any other: {other}")
 
     def generated(self, made: Generated, seconds: float) -> None:
         """The stage's boards are there."""
