@@ -138,6 +138,9 @@ def test_every_preset_can_be_resolved_by_a_dry_run_that_writes_nothing(command: 
     assert (resolved["engineer"], resolved["seed"], resolved["grpo"]["learning_rate"]) == ("fixed", 5, 0.001)
     assert plan.startswith(f"each stage: {resolved['steps_per_stage']} steps, ")
     assert contents(folder) == before
+    if preset in ("smollm2", "qwen3-4b"):
+        for told in ("M parameters", "tokens in the middle", "memory per process, roughly, in GiB: weights"):
+            assert told in plan
 
 
 def test_a_dry_runs_settings_are_a_settings_file(command: Command, folder: Path) -> None:

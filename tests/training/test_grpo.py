@@ -51,8 +51,9 @@ def test_a_step_equals_a_step_of_trl_s_own_trainer(tiny_settings: RunSettings) -
     assert (ours - theirs).norm() < 0.02 * moved
 
 
-def test_accumulating_two_halves_equals_one_whole_batch(tiny_settings: RunSettings) -> None:
-    halves = tiny_settings.grpo.model_copy(update={"per_device_train_batch_size": 32, "gradient_accumulation_steps": 2})
+@pytest.mark.parametrize(("rows", "passes"), [(32, 2), (8, 8)])
+def test_a_batch_in_several_passes_equals_one_whole_batch(tiny_settings: RunSettings, rows: int, passes: int) -> None:
+    halves = tiny_settings.grpo.model_copy(update={"per_device_train_batch_size": rows, "gradient_accumulation_steps": passes})
     whole, _ = _weights_after_training(tiny_settings, 1)
     split, _ = _weights_after_training(tiny_settings.model_copy(update={"grpo": halves}), 1)
     assert torch.allclose(whole, split, atol=2e-5)

@@ -70,6 +70,15 @@ def test_both_processes_rollouts_are_kept(launched: tuple[Path, str]) -> None:
     assert trained == {json.loads(line)["id"] for line in boards}
 
 
+def test_two_processes_meet_in_every_step_the_boards_that_one_would(launched: tuple[Path, str]) -> None:
+    folder, _ = launched
+    boards = [board.id for board in read_instances(folder / "stages" / "00" / "instances.jsonl")]
+    lines = (folder / "stages" / "00" / "train_rollouts.jsonl").read_text(encoding="utf-8").splitlines()
+    met = [json.loads(line)["instance"]["id"] for line in lines]
+    for step in range(2):
+        assert met[32 * step : 32 * (step + 1) : 8] == boards[4 * step : 4 * (step + 1)]
+
+
 def test_boards_made_together_are_those_that_one_process_makes(launched: tuple[Path, str]) -> None:
     config = load_settings("demo", []).config
     alone = generate(config, 8, seed=0, split=Split.TRAIN, key=("stage", 0)).instances
