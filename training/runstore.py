@@ -438,11 +438,11 @@ def _load_state(folder: Path, settings: RunSettings) -> tuple[Policy, dict[str, 
     """Read what `_save_state` wrote."""
     import torch
 
-    from envwright.training.policies.policy import load_policy
+    from envwright.training.policies.policy import base_folder, load_policy
 
     optimizer_state: dict[str, Any] = torch.load(folder / "optimizer.pt", map_location="cpu", weights_only=True)
     policy = load_policy(str(folder), settings)
-    policy.model.config._name_or_path = settings.policy  # where TRL finds the reference model of a KL term
+    policy.model.config._name_or_path = str(base_folder(settings.policy))  # where TRL finds the reference model of a KL term
     return policy, optimizer_state
 
 

@@ -23,7 +23,18 @@ if TYPE_CHECKING:
     from envwright.training.policies.vllm_sampler import VllmEngine
     from envwright.training.settings import RunSettings
 
-__all__ = ["SMOLLM2", "Policy", "Sample", "Sampler", "is_pocket", "live_policy", "load_policy", "run_policy", "sample_boards"]
+__all__ = [
+    "SMOLLM2",
+    "Policy",
+    "Sample",
+    "Sampler",
+    "base_folder",
+    "is_pocket",
+    "live_policy",
+    "load_policy",
+    "run_policy",
+    "sample_boards",
+]
 
 POCKET, SMOLLM2 = "pocket", "smollm2"
 """Names of the policies that need no folder."""
@@ -191,6 +202,21 @@ def load_policy(spec: str, settings: RunSettings | None = None) -> Policy:
     from envwright.training.policies.chat_policy import load_chat
 
     return load_chat(spec, settings)
+
+
+def base_folder(spec: str) -> Path:
+    """Return the folder of the weights that a run begins with.
+
+    Raises:
+        UserError: there is none.
+    """
+    if is_pocket(spec):
+        from envwright.training.policies.pocket import BASE_CHECKPOINT
+
+        return BASE_CHECKPOINT if spec == POCKET else Path(spec)
+    from envwright.training.policies.chat_policy import model_folder
+
+    return model_folder(spec)
 
 
 def live_policy(policy: Policy) -> LivePolicy | None:

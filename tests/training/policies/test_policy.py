@@ -10,13 +10,19 @@ from envwright.env.canonical import Split
 from envwright.env.errors import UserError
 from envwright.env.generator import generate
 from envwright.training.evaluation import evaluate
-from envwright.training.policies.policy import load_policy, sample_boards
+from envwright.training.policies.policy import base_folder, load_policy, sample_boards
 from envwright.training.settings import RunSettings
 
 
 def test_a_missing_folder_names_the_next_step() -> None:
     with pytest.raises(UserError, match="no such folder; give 'pocket', 'smollm2', the folder of a causal language model"):
         load_policy("nowhere/at/all")
+
+
+def test_the_weights_that_a_run_began_with_are_found_again(tmp_path: Path) -> None:
+    load_policy("pocket").save(tmp_path / "copy")
+    assert base_folder(str(tmp_path / "copy")) == tmp_path / "copy"
+    assert (base_folder("pocket") / "model.safetensors").is_file()
 
 
 def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
