@@ -85,7 +85,7 @@ def _run(plan: Plan, out: Path, jobs: int, say: Callable[[str], None], *, as_jso
 
 def _check_arms(plan: Plan) -> None:
     """Find out, before any work is done, whether every policy is there and every engineer can work."""
-    from envwright.training.commands_run import check_engineer, check_sizes
+    from envwright.training.commands_run import check_machine, check_plan
     from envwright.training.policies.policy import SMOLLM2, is_pocket, load_policy
 
     for package in ("torch", "transformers", "trl", "datasets", "pyarrow"):  # looked up, not imported: the runs have their own processes
@@ -94,12 +94,10 @@ def _check_arms(plan: Plan) -> None:
     for arm in plan.arms:
         settings = plan.settings_of(arm.name)
         try:
-            if is_pocket(settings.policy):
-                check_sizes(settings)
-            elif settings.policy != SMOLLM2 and not Path(settings.policy).is_dir():
+            check_plan(settings)
+            check_machine(settings)
+            if not is_pocket(settings.policy) and settings.policy != SMOLLM2 and not Path(settings.policy).is_dir():
                 load_policy(settings.policy, settings)  # refuses, in its own words
-            if is_pocket(settings.policy) or settings.engineer != "policy":
-                check_engineer(settings, None)
         except UserError as error:
             raise UserError(f"arm {arm.name!r}: {error}") from None
 

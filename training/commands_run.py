@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import warnings
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from envwright.training.settings import RunSettings, list_presets, load_settings
 from envwright.training.sharded import check_sharding
 from envwright.training.view.tracking import check_trackers
 
-__all__ = ["check_engineer", "check_sizes", "evaluate", "policy", "presets", "run"]
+__all__ = ["check_machine", "check_plan", "evaluate", "policy", "presets", "run"]
 
 
 def _say(line: str) -> None:
@@ -48,21 +49,17 @@ def run(arguments: argparse.Namespace) -> int:
     """`envwright run`"""
     settings = load_settings(arguments.settings, arguments.overrides, arguments.engineer)
     pocket = is_pocket(settings.policy)
-    if pocket:
-        check_sizes(settings)
-    if pocket or settings.engineer != "policy":
-        check_engineer(settings, None)
+    check_plan(settings)
     if arguments.dry_run:
         print(dump_json(settings.to_json(), indent=2))
-        _need_torch("envwright run --dry-run")
+        if importlib.util.find_spec("torch") is not None:
+            _need_torch("envwright run --dry-run")
         from envwright.training.estimate import estimate
 
         for line in estimate(settings):
             print(line)
         return 0
-    check_vllm(settings.grpo)
-    check_sharding(settings, is_pocket=pocket)
-    check_trackers(settings.report_to)
+    check_machine(settings)
     _need_torch("envwright run")
     from envwright.training.policies.policy import live_policy, run_policy
     from envwright.training.stages import run_stages
@@ -72,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_passed_on(settings.grpo)
     policy = run_policy(settings)  # refuses a bad checkpoint before the folder is made
     if not pocket and settings.engineer == "policy":
-        check_engineer(settings, live_policy(policy))
+        _check_engineer(settings, live_policy(policy))
     out = Path(arguments.out) if arguments.out else Path("runs") / _run_name(arguments.settings, settings)
     store = RunStore.resume(out, settings) if arguments.resume else RunStore.create(out, settings, policy.provenance())
     with follow(_say, settings.report_to) as progress:
@@ -80,7 +77,31 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def check_engineer(settings: RunSettings, policy: LivePolicy | None) -> None:
+def check_plan(settings: RunSettings) -> None:
+    """Refuse what no machine can run: boards that the policy cannot name, an engineer that cannot work.
+
+    Raises:
+        UserError: names it and what to do.
+    """
+    pocket = is_pocket(settings.policy)
+    if pocket:
+        _check_sizes(settings)
+    if pocket or settings.engineer != "policy":
+        _check_engineer(settings, None)
+
+
+def check_machine(settings: RunSettings) -> None:
+    """Refuse what this machine, or this launch, lacks: vLLM, trackers, whole weights.
+
+    Raises:
+        UserError: names it and what to do.
+    """
+    check_vllm(settings.grpo)
+    check_sharding(settings, is_pocket=is_pocket(settings.policy))
+    check_trackers(settings.report_to)
+
+
+def _check_engineer(settings: RunSettings, policy: LivePolicy | None) -> None:
     """Find out, before any work is done, whether the engineer can work."""
     oversee(make_engineer(settings.engineer, policy=policy), settings.work, make_approval(settings.approval)).check()
 
@@ -91,7 +112,7 @@ def _run_name(source: str, settings: RunSettings) -> str:
     return f"{Path(source).stem}-{engineer}-seed{settings.seed}"
 
 
-def check_sizes(settings: RunSettings) -> None:
+def _check_sizes(settings: RunSettings) -> None:
     """Refuse boards that the pocket policy cannot name, before any work is done."""
     for config in (settings.config, settings.evaluation.config):
         large = [bucket for bucket in config.sizes if int(bucket) > FRAME]

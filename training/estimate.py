@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from envwright.env.chat import chat_prompt
-from envwright.env.errors import UserError
+from envwright.env.errors import MissingExtraError, UserError
 from envwright.env.generator import generate
 from envwright.env.instance import Instance
 from envwright.training.policies.policy import is_pocket, load_policy
@@ -53,15 +54,18 @@ def estimate(settings: RunSettings) -> Iterator[str]:
     yield f"measuring: {measured * (evaluation.samples + 1)} completions in all"
     if settings.warm_start is not None:
         yield f"warm start: {settings.warm_start.max_steps} steps, {settings.warm_start.instances} boards"
-    if is_pocket(settings.policy):
-        policy: Any = load_policy(settings.policy)
-        parameters = sum(parameter.numel() for parameter in policy.model.parameters())
-        yield f"policy: {settings.policy}, {parameters / 1e6:.2f}M parameters"
-        return
     try:
-        yield from _language_model(settings)
+        if importlib.util.find_spec("torch") is None:
+            raise MissingExtraError("torch", "train", "the size of a policy")
+        yield from _pocket(settings) if is_pocket(settings.policy) else _language_model(settings)
     except UserError as error:
         yield f"not worked out: {error}"
+
+
+def _pocket(settings: RunSettings) -> Iterator[str]:
+    """The size of a pocket policy."""
+    parameters = sum(parameter.numel() for parameter in load_policy(settings.policy).model.parameters())
+    yield f"policy: {settings.policy}, {parameters / 1e6:.2f}M parameters"
 
 
 def _language_model(settings: RunSettings) -> Iterator[str]:

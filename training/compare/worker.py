@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from envwright.env.errors import UserError
+from envwright.env.errors import JobFailedError, UserError
 from envwright.env.jsonio import read_json
 from envwright.training.runstore import RunStore
 from envwright.training.settings import RunSettings
@@ -75,9 +75,9 @@ def run_unit(unit: Unit, log: Path, alive: Connection) -> None:
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
     try:
         carry_out(unit)
-    except UserError as error:
+    except (UserError, JobFailedError) as error:
         print(" ".join(str(error).split()), file=sys.stderr)  # noqa: T201
-        code = 2
+        code = 2 if isinstance(error, UserError) else 1
     except BaseException:
         traceback.print_exc()
         code = 1
@@ -95,10 +95,12 @@ def carry_out(unit: Unit) -> None:
 
     from envwright.training.policies.policy import run_policy
     from envwright.training.stages import run_stages
+    from envwright.training.trl_config import check_passed_on
     from envwright.training.view.progress import Progress
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
+    check_passed_on(unit.settings.grpo)
     policy = run_policy(unit.settings)
     store = _open(unit, policy.provenance())
     progress = Progress(lambda line: print(line, flush=True))  # noqa: T201

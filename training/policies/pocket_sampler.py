@@ -131,18 +131,7 @@ class PocketSampler:
     def sample(
         self, prompts: Sequence[Sequence[int]], num_samples: int, max_new_tokens: int, *, seed: int | None, temperature: float = 1.0
     ) -> list[list[list[int]]]:
-        """Sample completions.
-
-        Args:
-            prompts: token ids of each prompt.
-            num_samples: completions per prompt.
-            max_new_tokens: longest completion; one without the end token was truncated.
-            seed: seed of the sampling noise; None decodes greedily.
-            temperature: divides the logits.
-
-        Returns:
-            Per prompt, `num_samples` completions as token ids, the end token included.
-        """
+        """Sample completions; see `envwright.training.policies.policy.Sampler`."""
         longest = max(len(prompt) for prompt in prompts)
         room = min(longest + max_new_tokens, self.max_positions)
         if longest >= room:
